@@ -1,0 +1,23 @@
+"""The contenders: the module that holds each one's jobs (`JOBS`: name of the job → class), and the interpreter that runs it."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+from bench.places import PEER_PYTHON
+
+
+@dataclass(frozen=True)
+class Contender:
+    name: str
+    module: str
+    python: Path = Path(sys.executable)
+
+
+LAKEWRIGHT = Contender("lakewright", "bench.contenders.lakewright")
+SPARK_PARQUET = Contender("spark-parquet", "bench.contenders.spark_parquet")
+ICEBERG_RUNTIME = Contender("iceberg-runtime", "bench.contenders.iceberg_runtime", PEER_PYTHON)
+PYICEBERG = Contender("pyiceberg", "bench.contenders.pyiceberg")
+DELTA_RS = Contender("delta-rs", "bench.contenders.delta_rs")

@@ -1,0 +1,79 @@
+"""What must hold, judged by the upper bound of the 90% bootstrap interval."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from bench.cases.append import DATA_SOURCE
+from bench.cases.memory import LARGE, SMALL
+from bench.harness import CaseResult
+from bench.stats import Ratio, paired_ratio
+
+
+@dataclass(frozen=True)
+class Figure:
+    contender: str
+    metric: str
+
+
+@dataclass(frozen=True)
+class Target:
+    """`ours` is at most `bound` times `theirs`, or at most `bound` itself where there is no other side."""
+
+    text: str
+    case: str
+    ours: Figure
+    theirs: Figure | None
+    bound: float
+
+
+@dataclass(frozen=True)
+class Verdict:
+    target: Target
+    ratio: Ratio
+
+    @property
+    def passed(self) -> bool:
+        return self.ratio.high <= self.target.bound
+
+
+def _lakewright(metric: str) -> Figure:
+    return Figure("lakewright", metric)
+
+
+TARGETS = (
+    Target("append: CPU of Spark's Parquet writer", "append", _lakewright("cpu"), Figure("spark-parquet", "cpu"), 1.15),
+    Target("append by month: CPU of Spark's Parquet writer", "append-by-month", _lakewright("cpu"), Figure("spark-parquet", "cpu"), 1.15),
+    Target("append: wall time of the Iceberg runtime", "append", _lakewright("wall"), Figure("iceberg-runtime", "wall"), 1.0),
+    Target("append by month: wall time of the Iceberg runtime", "append-by-month", _lakewright("wall"), Figure("iceberg-runtime", "wall"), 1.0),
+    Target("append, Data Source: wall time of the Iceberg runtime", "append", Figure(DATA_SOURCE, "wall"), Figure("iceberg-runtime", "wall"), 1.5),
+    Target("commit many files: wall time of PyIceberg's fast append", "commit-files", _lakewright("wall"), Figure("pyiceberg", "wall"), 0.5),
+    Target("500th single-file commit: wall time of the 20th", "commit-history", _lakewright("late_wall"), _lakewright("early_wall"), 1.5),
+    Target("500th single-file commit: CPU of the 20th", "commit-history", _lakewright("late_cpu"), _lakewright("early_cpu"), 1.5),
+    Target("plan and open: wall time of PyIceberg + default Spark", "plan-and-open", _lakewright("wall"), Figure("pyiceberg", "wall"), 1 / 3),
+    Target("driver memory at 20x the rows", "memory-rows", Figure(LARGE, "driver_peak"), Figure(SMALL, "driver_peak"), 1.1),
+    Target("driver GiB over its baseline for 50,000 files", "memory-files", _lakewright("driver_growth_gib"), None, 1.0),
+)
+
+# Told beside the targets, without a bound of their own.
+ALSO = (
+    Target("append, Data Source: CPU of Spark's Parquet writer", "append", Figure(DATA_SOURCE, "cpu"), Figure("spark-parquet", "cpu"), float("inf")),
+    Target("append: wall time of Spark's Parquet writer", "append", _lakewright("wall"), Figure("spark-parquet", "wall"), float("inf")),
+    Target("append by month: wall time of Spark's Parquet writer", "append-by-month", _lakewright("wall"), Figure("spark-parquet", "wall"), float("inf")),
+    Target("JVM memory at 20x the rows, heap of 1 GiB", "memory-rows", Figure(LARGE, "jvm_peak"), Figure(SMALL, "jvm_peak"), float("inf")),
+    Target("JVM GiB over its baseline for 50,000 files", "memory-files", _lakewright("jvm_growth_gib"), None, float("inf")),
+)
+
+
+def judge(results: dict[str, CaseResult], targets: tuple[Target, ...]) -> list[Verdict]:
+    return [Verdict(target, ratio) for target in targets if target.case in results and (ratio := _ratio(results[target.case], target))]
+
+
+def _ratio(result: CaseResult, target: Target) -> Ratio | None:
+    ours = result.figures.get(target.ours.contender, {})
+    theirs = result.figures.get(target.theirs.contender, {}) if target.theirs else ours
+    rounds = [number for number in ours if number in theirs]
+    if not rounds:
+        return None
+    below = [theirs[n][target.theirs.metric] if target.theirs else 1.0 for n in rounds]
+    return paired_ratio([ours[n][target.ours.metric] for n in rounds], below)

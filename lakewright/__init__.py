@@ -1,0 +1,28 @@
+"""Lakewright: a write engine for open lake tables, on Spark through PySpark.
+
+Importing it touches neither PySpark nor Java; connecting to a lake does, at the first need.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from lakewright import errors
+
+if TYPE_CHECKING:
+    from lakewright.commit.result import Commit
+    from lakewright.lake import Lake, connect
+    from lakewright.table import Table
+
+__version__ = "0.1.0"
+__all__ = ["Commit", "Lake", "Table", "connect", "errors"]
+
+_HOMES = {"connect": "lakewright.lake", "Lake": "lakewright.lake", "Table": "lakewright.table", "Commit": "lakewright.commit.result"}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module 'lakewright' has no attribute {name!r}")
+    from importlib import import_module
+
+    return getattr(import_module(_HOMES[name]), name)

@@ -1,0 +1,73 @@
+"""The `lakewright` command."""
+
+from __future__ import annotations
+
+import sys
+from typing import Annotated
+
+import typer
+
+from lakewright import __version__
+from lakewright.errors import LakewrightError
+
+app = typer.Typer(no_args_is_help=True, add_completion=False, help="Write and look at open lake tables.")
+LakeOption = Annotated[str, typer.Option("--lake", "-l", help="Folder, location or configured name of the lake.")]
+
+
+@app.callback(invoke_without_command=True)
+def version(show: Annotated[bool, typer.Option("--version", help="Show the version and leave.")] = False) -> None:
+    if show:
+        typer.echo(f"lakewright {__version__}")
+        raise typer.Exit
+
+
+@app.command()
+def demo(folder: Annotated[str | None, typer.Argument(help="Where to keep the demo's lake; a temporary folder unless given.")] = None) -> None:
+    """Tell the story of a table on made-up taxi trips: create, append, overwrite, evolve, travel in time."""
+    from lakewright.cli.demo import run
+
+    run(folder)
+
+
+@app.command()
+def tables(lake: LakeOption = "lake", namespace: Annotated[str | None, typer.Argument(help="Only the tables of this namespace.")] = None) -> None:
+    """List tables."""
+    from lakewright.lake import connect
+
+    for name in connect(lake).tables(namespace):
+        typer.echo(name)
+
+
+@app.command()
+def show(
+    table: Annotated[str, typer.Argument(help="Table name, like nyc.trips.")],
+    lake: LakeOption = "lake",
+    rows: Annotated[int, typer.Option("--rows", "-n", help="How many rows.")] = 10,
+    where: Annotated[str | None, typer.Option(help="Only rows that match, like \"fare > 10\".")] = None,
+    ref: Annotated[str | None, typer.Option(help="Branch or tag to read.")] = None,
+) -> None:
+    """Show the shape and some rows of a table."""
+    from lakewright.cli.output import describe, frame
+    from lakewright.lake import connect
+
+    opened = connect(lake).table(table)
+    describe(opened)
+    frame(opened.read(where=where, ref=ref), rows)
+
+
+@app.command()
+def history(table: Annotated[str, typer.Argument(help="Table name, like nyc.trips.")], lake: LakeOption = "lake") -> None:
+    """Show the snapshots of a table."""
+    from lakewright.cli.output import snapshots
+    from lakewright.lake import connect
+
+    snapshots(connect(lake).table(table))
+
+
+def run() -> None:
+    """Run a command; what went wrong is one line, not a trace."""
+    try:
+        app()
+    except LakewrightError as error:
+        typer.echo(f"{type(error).__name__}: {error}", err=True)
+        sys.exit(1)

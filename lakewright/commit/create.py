@@ -1,0 +1,61 @@
+"""The first version of a table, and what replacing a table changes in it."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Mapping
+
+from pyiceberg.partitioning import PartitionSpec
+from pyiceberg.schema import Schema
+from pyiceberg.table.sorting import SortOrder
+
+from lakewright.commit.change import MetadataChange
+from lakewright.commit.updates import Update, add_schema, add_sort_order, add_spec, dump, now_ms, remove_ref, set_default_spec
+from lakewright.commit.updates import set_properties as properties_update
+from lakewright.format.metadata import MAIN, Metadata
+
+
+def first_version(location: str, schema: Schema, spec: PartitionSpec, order: SortOrder, properties: Mapping[str, str], format_version: int) -> Metadata:
+    orders = [{"order-id": 0, "fields": []}]
+    if order.fields:
+        orders = [dump(order)]
+    return Metadata(
+        {
+            "format-version": format_version,
+            "table-uuid": str(uuid.uuid4()),
+            "location": location,
+            "last-sequence-number": 0,
+            "last-updated-ms": now_ms(),
+            "last-column-id": schema.highest_field_id,
+            "schemas": [dump(schema.model_copy(update={"schema_id": 0}))],
+            "current-schema-id": 0,
+            "partition-specs": [dump(spec)],
+            "default-spec-id": spec.spec_id,
+            "last-partition-id": max((f.field_id for f in spec.fields), default=999),
+            "sort-orders": orders,
+            "default-sort-order-id": orders[0]["order-id"],
+            "properties": dict(properties),
+            "snapshots": [],
+            "snapshot-log": [],
+            "metadata-log": [],
+            "refs": {},
+        }
+    )
+
+
+def replace_table(schema: Schema, last_column_id: int, spec: PartitionSpec, order: SortOrder, properties: Mapping[str, str]) -> MetadataChange:
+    """A new schema, spec, order and an empty main, on the table's own history."""
+
+    def updates(metadata: Metadata) -> list[Update]:
+        made = add_schema(schema, last_column_id)
+        made += set_default_spec(spec.spec_id) if spec.spec_id in metadata.specs else add_spec(spec)
+        made += add_sort_order(order)
+        made += properties_update(dict(properties)) if properties else []
+        return made + ([remove_ref(MAIN)] if MAIN in metadata.refs else [])
+
+    return MetadataChange("replace table", updates)
+
+
+def same_spec(one: PartitionSpec, other: PartitionSpec) -> bool:
+    """Whether two specs partition alike, whatever their ids."""
+    return [(f.source_id, str(f.transform), f.name) for f in one.fields] == [(f.source_id, str(f.transform), f.name) for f in other.fields]

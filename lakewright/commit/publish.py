@@ -1,0 +1,173 @@
+"""The commit step: validate, build on the newest head, publish by compare-and-swap, and try again when another was first."""
+
+from __future__ import annotations
+
+import logging
+import random
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from lakewright.commit.change import MetadataChange, SnapshotChange, Step
+from lakewright.commit.result import TOKEN, Commit, commit_of
+from lakewright.commit.snapshot import SnapshotBuilder
+from lakewright.commit.store import UNPUBLISHED, CommitRaced, PublishUnclear, Requirement, Store, TableState
+from lakewright.commit.updates import Update, add_snapshot, apply, set_ref
+from lakewright.commit.validate import require_branch, validate
+from lakewright.errors import CatalogUnavailable, CommitOutcomeUnknown, CommitRetriesExhausted
+from lakewright.format.metadata import Metadata, Snapshot
+from lakewright.options import RETRIES, RETRY_MAX_WAIT, RETRY_MIN_WAIT, RETRY_TOTAL, Options
+
+log = logging.getLogger("lakewright")
+
+
+@dataclass(frozen=True)
+class Published:
+    """The table after a publish, and the commits of its data steps, in order."""
+
+    state: TableState
+    commits: tuple[Commit, ...]
+
+
+def find_token(metadata: Metadata, branch: str, token: str | None) -> Snapshot | None:
+    """The snapshot of this branch's line that carries the token, if the write was already committed."""
+    head = metadata.refs.get(branch)
+    if token is None or head is None:
+        return None
+    return next((s for s in metadata.ancestors(head["snapshot-id"]) if s.raw.get("summary", {}).get(TOKEN) == token), None)
+
+
+def publish(
+    store: Store, state: TableState, steps: Sequence[Step], *, run_id: str, options: Options, check_run: Callable[[], None] = lambda: None
+) -> Published:
+    """Publish all steps in one new version of the table, or none of them.
+
+    `check_run` is called before each attempt, and raises where the run has meanwhile been taken for dead.
+    """
+    builders = {id(step): SnapshotBuilder(state.io, step, run_id, options) for step in steps if isinstance(step, SnapshotChange)}
+    give_up_at = time.monotonic() + options[RETRY_TOTAL] / 1000
+    unclear: Exception | None = None
+    head = state
+    attempt = 0
+    try:
+        while True:
+            try:
+                if state.metadata_location == UNPUBLISHED:
+                    return _create(store, state, steps, builders, run_id)
+                head = store.load(state.identifier, known=head)
+                done = _already_there(head, steps, builders)
+                if done is not None:
+                    return done
+                check_run()
+                return _attempt(store, head, steps, builders, run_id, attempt)
+            except PublishUnclear as error:
+                log.warning("the catalog did not say whether the commit to %s happened, looking: %s", state.name, error)
+                unclear = error
+                for builder in builders.values():
+                    builder.keep_attempt()
+            except CatalogUnavailable as error:
+                if unclear is None:
+                    raise
+                log.warning("still not known whether the commit to %s happened: %s", state.name, error)
+            except CommitRaced as error:
+                log.info("another commit to %s was first, trying again: %s", state.name, error)
+                for builder in builders.values():
+                    builder.discard_attempt()
+            attempt += 1
+            if attempt > options[RETRIES] or time.monotonic() > give_up_at:
+                raise _given_up(state, attempt, unclear)
+            time.sleep(_wait(attempt, options))
+    except CommitOutcomeUnknown:
+        raise
+    except BaseException:
+        if unclear is None:
+            for builder in builders.values():
+                builder.discard_all()
+        raise
+
+
+def _attempt(store: Store, head: TableState, steps: Sequence[Step], builders: dict[int, SnapshotBuilder], run_id: str, attempt: int) -> Published:
+    requirements: list[Requirement] = [{"type": "assert-table-uuid", "uuid": head.metadata.table_uuid}]
+    updates: list[Update] = []
+    after = head.metadata
+    for step in steps:
+        made = _metadata_updates(step, head.metadata, after, requirements) if isinstance(step, MetadataChange) else _snapshot_updates(head, step, after, builders[id(step)], attempt, requirements)
+        updates.extend(made)
+        after = apply(after, made)
+    if not updates:
+        return Published(head, ())
+    published = store.publish(head, after, requirements, updates, run_id)
+    return Published(published, _commits(after, steps, builders))
+
+
+def _create(store: Store, state: TableState, steps: Sequence[Step], builders: dict[int, SnapshotBuilder], run_id: str) -> Published:
+    """The first version of a table, rows included. Nobody else can have changed it."""
+    after = state.metadata
+    for step in steps:
+        made = step.updates(after) if isinstance(step, MetadataChange) else _snapshot_updates(state, step, after, builders[id(step)], 0, [])
+        after = apply(after, made)
+    return Published(store.create(state.identifier, after, run_id), _commits(after, steps, builders))
+
+
+def _metadata_updates(step: MetadataChange, head: Metadata, working: Metadata, requirements: list[Requirement]) -> list[Update]:
+    made = step.updates(working)
+    if made:
+        _require(requirements, step.requirements(head))
+    return made
+
+
+def _snapshot_updates(
+    head: TableState, step: SnapshotChange, working: Metadata, builder: SnapshotBuilder, attempt: int, requirements: list[Requirement]
+) -> list[Update]:
+    require_branch(working, step.branch, head.name)
+    validate(head.io, step, working, head.name)
+    snapshot = builder.build(working, attempt)
+    parent = head.metadata.refs.get(step.branch, {}).get("snapshot-id")
+    _require(requirements, [{"type": "assert-ref-snapshot-id", "ref": step.branch, "snapshot-id": parent}])
+    retention = {k: v for k, v in working.refs.get(step.branch, {}).items() if k not in ("snapshot-id", "type")}
+    return [add_snapshot(snapshot), {**set_ref(step.branch, builder.snapshot_id), **retention}]
+
+
+def _require(requirements: list[Requirement], more: list[Requirement]) -> None:
+    requirements.extend(r for r in more if r not in requirements)
+
+
+def _commits(metadata: Metadata, steps: Sequence[Step], builders: dict[int, SnapshotBuilder]) -> tuple[Commit, ...]:
+    return tuple(commit_of(metadata.snapshot(builders[id(step)].snapshot_id)) for step in steps if isinstance(step, SnapshotChange))
+
+
+def _already_there(head: TableState, steps: Sequence[Step], builders: dict[int, SnapshotBuilder]) -> Published | None:
+    """A publish whose answer was lost, or an earlier run with the same token: recognised by looking, never by guessing."""
+    known = {s["snapshot-id"] for s in head.metadata.raw.get("snapshots") or []} if builders else set()
+    if builders and all(b.snapshot_id in known for b in builders.values()):
+        return Published(head, _commits(head.metadata, steps, builders))
+    for step in steps:
+        if isinstance(step, SnapshotChange):
+            earlier = find_token(head.metadata, step.branch, step.token)
+            if earlier is not None:
+                for builder in builders.values():
+                    builder.discard_all()
+                return Published(head, (commit_of(earlier),))
+    return None
+
+
+def _given_up(state: TableState, attempts: int, unclear: Exception | None) -> Exception:
+    if unclear is not None:
+        return CommitOutcomeUnknown(
+            f"It is not known whether the commit to {state.name} happened ({unclear}). Nothing was deleted. "
+            "Run it again with the same token: if it did happen, that is a no-op.",
+            table=state.name,
+        )
+    return CommitRetriesExhausted(
+        f"Other writers were first in all {attempts} attempts to commit to {state.name}; nothing was changed. "
+        "Raise commit.retry.num-retries, or let fewer writers commit at once.",
+        table=state.name,
+    )
+
+
+def _wait(attempt: int, options: Options) -> float:
+    """Exponential back-off with full jitter, so that writers that collided once do not collide in step again."""
+    ceiling = min(options[RETRY_MAX_WAIT], options[RETRY_MIN_WAIT] * 2 ** min(attempt - 1, 20))
+    return random.uniform(0.1, 1.0) * ceiling / 1000
+
+

@@ -1,0 +1,67 @@
+"""What a write returns."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from lakewright.format.metadata import Snapshot
+
+TOKEN = "lakewright.token"
+RUN_ID = "lakewright.run-id"
+NOTHING_WRITTEN = "lakewright.nothing-written"
+
+
+@dataclass(frozen=True)
+class Commit:
+    """One commit. `snapshot_id` is None only for a write of nothing into a table that has no snapshot yet."""
+
+    snapshot_id: int | None
+    parent_id: int | None
+    sequence_number: int
+    operation: str
+    run_id: str
+    token: str | None
+    summary: Mapping[str, str] = field(repr=False)
+    added_files: int = 0
+    removed_files: int = 0
+    added_rows: int = 0
+    deleted_rows: int = 0
+
+    @property
+    def nothing_written(self) -> bool:
+        """True when there was nothing to add or remove, so that no snapshot was made."""
+        return NOTHING_WRITTEN in self.summary
+
+
+def commit_of(snapshot: Snapshot) -> Commit:
+    summary = snapshot.summary
+
+    def number(key: str) -> int:
+        return int(summary.get(key, "0"))
+
+    return Commit(
+        snapshot_id=snapshot.snapshot_id,
+        parent_id=snapshot.parent_id,
+        sequence_number=snapshot.sequence_number,
+        operation=snapshot.operation,
+        run_id=summary.get(RUN_ID, ""),
+        token=summary.get(TOKEN),
+        summary=summary,
+        added_files=number("added-data-files"),
+        removed_files=number("deleted-data-files"),
+        added_rows=number("added-records"),
+        deleted_rows=number("deleted-records"),
+    )
+
+
+def nothing_written(head: Snapshot | None, operation: str, run_id: str, token: str | None) -> Commit:
+    return Commit(
+        snapshot_id=head.snapshot_id if head else None,
+        parent_id=head.parent_id if head else None,
+        sequence_number=head.sequence_number if head else 0,
+        operation=operation,
+        run_id=run_id,
+        token=token,
+        summary={NOTHING_WRITTEN: "true"},
+    )

@@ -1,0 +1,172 @@
+"""Run records: what a run is doing, where its files are, and until when it counts as alive.
+
+A record lives at `runs/<run id>.json` below the table. It is written before the first file and renewed while the run goes
+on, so that clean-up can tell the files of a dead run from those a live one may still commit.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import threading
+import uuid
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, field, replace
+from typing import Any
+
+from pyiceberg.io import FileIO
+
+from lakewright.commit.updates import now_ms
+from lakewright.errors import CommitConflict, CommitOutcomeUnknown, CorruptFile
+from lakewright.format.storage import list_files, read_bytes, write_atomically
+
+RUNNING, SUCCEEDED, FAILED, ROLLED_BACK = "running", "succeeded", "failed", "rolled back"
+log = logging.getLogger("lakewright")
+
+
+@dataclass(frozen=True)
+class RunRecord:
+    run_id: str
+    table: str
+    operation: str
+    state: str
+    prefix: str
+    branch: str
+    token: str | None
+    started_ms: int
+    heartbeat_ms: int
+    lease_seconds: int
+    finished_ms: int | None = None
+    snapshot_id: int | None = None
+    rows: int | None = None
+    files: int | None = None
+    error: str | None = None
+    details: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def alive(self) -> bool:
+        return self.state == RUNNING and now_ms() < self.heartbeat_ms + self.lease_seconds * 1000
+
+
+def new_run_id() -> str:
+    return str(uuid.uuid4())
+
+
+def data_prefix(table_location: str, run_id: str) -> str:
+    return f"{table_location}/data/{run_id}"
+
+
+def record_path(table_location: str, run_id: str) -> str:
+    return f"{table_location}/runs/{run_id}.json"
+
+
+def write_record(io: FileIO, table_location: str, record: RunRecord) -> None:
+    write_atomically(io, record_path(table_location, record.run_id), json.dumps(asdict(record), separators=(",", ":")).encode())
+
+
+def read_record(io: FileIO, path: str) -> RunRecord:
+    try:
+        return RunRecord(**json.loads(read_bytes(io, path)))
+    except (ValueError, TypeError) as error:
+        raise CorruptFile(f"Run record {path} cannot be read: {error}. Remove it once its run is known to be over.") from error
+
+
+def list_runs(io: FileIO, table_location: str) -> list[RunRecord]:
+    """All runs of a table, oldest first."""
+    records = []
+    for file in list_files(io, f"{table_location}/runs"):
+        if file.path.endswith(".json"):
+            records.append(read_record(io, file.path))
+    return sorted(records, key=lambda r: (r.started_ms, r.run_id))
+
+
+class Run:
+    """A run in progress, with a heartbeat of its own. `finish` and `fail` end it."""
+
+    def __init__(self, io: FileIO, table_location: str, record: RunRecord) -> None:
+        self.io, self.table_location, self.record = io, table_location, record
+        self._over = threading.Event()
+        self._writing = threading.Lock()
+
+    @property
+    def run_id(self) -> str:
+        return self.record.run_id
+
+    @property
+    def prefix(self) -> str:
+        return self.record.prefix
+
+    def begin(self) -> None:
+        write_record(self.io, self.table_location, self.record)
+
+    def beat(self) -> None:
+        """Renew the lease until the run is over; a beat that fails is tried again at the next one."""
+        while not self._over.wait(self.record.lease_seconds / 3):
+            try:
+                self.renew()
+            except Exception as error:
+                log.warning("could not renew the lease of run %s: %s", self.run_id, error)
+
+    def renew(self) -> None:
+        with self._writing:
+            if not self._over.is_set():
+                self.record = replace(self.record, heartbeat_ms=now_ms())
+                write_record(self.io, self.table_location, self.record)
+
+    def require_alive(self) -> None:
+        """Raise where a clean-up took this run for dead, since its files may be gone."""
+        recorded = read_record(self.io, record_path(self.table_location, self.run_id))
+        if recorded.state != RUNNING:
+            raise CommitConflict(
+                f"Run {self.run_id} on {self.record.table} did not renew its lease in time and was rolled back; nothing was changed. Run the write again.",
+                table=self.record.table,
+            )
+        self.renew()
+
+    def finish(self, state: str, **outcome: Any) -> None:
+        with self._writing:
+            self._over.set()
+            self.record = replace(self.record, state=state, finished_ms=now_ms(), heartbeat_ms=now_ms(), **outcome)
+            write_record(self.io, self.table_location, self.record)
+
+    def stop_beating(self) -> None:
+        self._over.set()
+
+
+@contextmanager
+def open_run(
+    io: FileIO, *, table: str, table_location: str, operation: str, branch: str, token: str | None, lease_seconds: int, run_id: str | None = None
+) -> Iterator[Run]:
+    """A run with its record and heartbeat. Leaving by an exception marks it failed, unless its outcome is not known."""
+    run_id = run_id or new_run_id()
+    now = now_ms()
+    record = RunRecord(
+        run_id=run_id,
+        table=table,
+        operation=operation,
+        state=RUNNING,
+        prefix=data_prefix(table_location, run_id),
+        branch=branch,
+        token=token,
+        started_ms=now,
+        heartbeat_ms=now,
+        lease_seconds=lease_seconds,
+    )
+    run = Run(io, table_location, record)
+    run.begin()
+    heart = threading.Thread(target=run.beat, name=f"lakewright-lease-{run_id}", daemon=True)
+    heart.start()
+    try:
+        yield run
+    except CommitOutcomeUnknown:
+        run.stop_beating()
+        raise
+    except BaseException as error:
+        try:
+            run.finish(FAILED, error=f"{type(error).__name__}: {error}"[:2000])
+        except Exception as reason:
+            log.warning("could not record the failure of run %s: %s", run_id, reason)
+        raise
+    finally:
+        run.stop_beating()

@@ -1,0 +1,210 @@
+"""A change into a snapshot: its manifests, its manifest list and its summary."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from pyiceberg.io import FileIO
+from pyiceberg.partitioning import PartitionSpec
+
+from lakewright.commit.change import SnapshotChange
+from lakewright.commit.result import RUN_ID, TOKEN
+from lakewright.commit.summary import Tally, summarise
+from lakewright.commit.updates import now_ms
+from lakewright.errors import CommitConflict
+from lakewright.format.data_file import ADDED, DATA, DELETED, EXISTING, DataFile, ManifestEntry, ManifestFile
+from lakewright.format.manifests import read_manifest, read_manifest_list, write_manifest, write_manifest_list
+from lakewright.format.metadata import Json, Metadata, Snapshot
+from lakewright.format.storage import delete_file
+from lakewright.options import MANIFEST_MERGE, MANIFEST_MIN_COUNT, MANIFEST_TARGET_SIZE, Options
+
+ENTRIES_PER_MANIFEST = 10_000
+
+
+def new_snapshot_id() -> int:
+    return secrets.randbits(63) or 1
+
+
+@dataclass
+class SnapshotBuilder:
+    """Builds one change on whatever head it is given, as often as the publish is retried.
+
+    The snapshot id stays the same over all attempts, so that a publish whose outcome was unclear can be recognised; the
+    manifests of added files are written once and kept.
+    """
+
+    io: FileIO
+    change: SnapshotChange
+    run_id: str
+    options: Options
+    snapshot_id: int = field(default_factory=new_snapshot_id)
+    _added: list[ManifestFile] | None = None
+    _scratch: list[str] = field(default_factory=list)
+    _numbered: int = 0
+
+    def build(self, base: Metadata, attempt: int) -> Json:
+        """The snapshot as JSON, with every file it needs written."""
+        head = base.head(self.change.branch)
+        inherited = read_manifest_list(self.io, head.manifest_list) if head else []
+        tally = Tally()
+        tally.add(self.change.added)
+        kept = self._without_removed(base, inherited, tally)
+        manifests = [*self._added_manifests(base), *self._merged(base, kept)]
+        sequence_number = base.last_sequence_number + 1
+        path = f"{base.location}/metadata/snap-{self.snapshot_id}-{attempt}-{self.run_id}.avro"
+        parent_id = head.snapshot_id if head else None
+        write_manifest_list(
+            self.io,
+            path,
+            snapshot_id=self.snapshot_id,
+            parent_id=parent_id,
+            sequence_number=sequence_number,
+            manifests=manifests,
+            format_version=base.format_version,
+        )
+        self._scratch.append(path)
+        snapshot: Json = {
+            "snapshot-id": self.snapshot_id,
+            "sequence-number": sequence_number,
+            "timestamp-ms": max(now_ms(), int(base.raw.get("last-updated-ms", 0)) + 1),
+            "manifest-list": path,
+            "summary": self._summary(head, tally),
+            "schema-id": base.current_schema_id,
+        }
+        if parent_id is not None:
+            snapshot["parent-snapshot-id"] = parent_id
+        return snapshot
+
+    def discard_attempt(self) -> None:
+        """Delete what the last attempt wrote for its own head; the manifests of added files stay for the next one."""
+        for path in self._scratch:
+            delete_file(self.io, path)
+        self._scratch.clear()
+
+    def discard_all(self) -> None:
+        self.discard_attempt()
+        for manifest in self._added or []:
+            delete_file(self.io, manifest.manifest_path)
+        self._added = None
+
+    def keep_attempt(self) -> None:
+        """Forget what the last attempt wrote without deleting it: it may have been published."""
+        self._scratch.clear()
+
+    def _summary(self, head: Snapshot | None, tally: Tally) -> dict[str, str]:
+        own = {RUN_ID: self.run_id, **({TOKEN: self.change.token} if self.change.token else {})}
+        return summarise(self.change.operation, tally, head.summary if head else {}, {**self.change.properties, **own})
+
+    def _added_manifests(self, base: Metadata) -> list[ManifestFile]:
+        if self._added is None:
+            self._added = []
+            for spec_id, files in _by_spec(self.change.added).items():
+                spec = base.specs[spec_id]
+                for start in range(0, len(files), ENTRIES_PER_MANIFEST):
+                    entries = (ManifestEntry(ADDED, self.snapshot_id, None, None, f) for f in files[start : start + ENTRIES_PER_MANIFEST])
+                    self._added.append(self._write(base, spec, DATA, entries))
+        return self._added
+
+    def _without_removed(self, base: Metadata, manifests: Sequence[ManifestFile], tally: Tally) -> list[ManifestFile]:
+        """The manifests to carry on, those with removed files written anew; every removed file must be found."""
+        missing = set(self.change.removed)
+        kept = []
+        for manifest in manifests:
+            if missing and manifest.has_live_files:
+                found = {e.data_file.file_path for e in self._entries(base, manifest, with_metrics=False) if e.status != DELETED} & missing
+                if found:
+                    missing -= found
+                    kept.append(self._rewritten(base, manifest, found, tally))
+                    continue
+            if manifest.has_live_files:
+                kept.append(manifest)
+        if missing:
+            raise CommitConflict(
+                f"{len(missing)} of the files this {self.change.operation} replaces are gone, among them {min(missing)}: "
+                "another commit rewrote or deleted them. Run the operation again on the table as it is now."
+            )
+        return kept
+
+    def _rewritten(self, base: Metadata, manifest: ManifestFile, gone: set[str], tally: Tally) -> ManifestFile:
+        def entries() -> Iterator[ManifestEntry]:
+            for entry in self._entries(base, manifest):
+                if entry.status == DELETED:
+                    continue
+                if entry.data_file.file_path in gone:
+                    tally.remove(entry.data_file)
+                    yield replace(entry, status=DELETED, snapshot_id=self.snapshot_id)
+                else:
+                    yield replace(entry, status=EXISTING)
+
+        written = self._write(base, base.specs[manifest.partition_spec_id], manifest.content, entries())
+        self._scratch.append(written.manifest_path)
+        return written
+
+    def _merged(self, base: Metadata, manifests: list[ManifestFile]) -> list[ManifestFile]:
+        """Small manifests of one kind, once enough have gathered, as few larger ones."""
+        if not self.options[MANIFEST_MERGE]:
+            return manifests
+        result = []
+        for (spec_id, content), group in _by_kind(manifests).items():
+            small = [m for m in group if m.manifest_length < self.options[MANIFEST_TARGET_SIZE] and m.added_snapshot_id != self.snapshot_id]
+            if len(small) < self.options[MANIFEST_MIN_COUNT]:
+                result.extend(group)
+                continue
+            names = {m.manifest_path for m in small}
+            result.extend(m for m in group if m.manifest_path not in names)
+            for bin_ in _packed(small, self.options[MANIFEST_TARGET_SIZE]):
+                result.append(bin_[0] if len(bin_) == 1 else self._combined(base, base.specs[spec_id], content, bin_))
+        return result
+
+    def _combined(self, base: Metadata, spec: PartitionSpec, content: int, manifests: Iterable[ManifestFile]) -> ManifestFile:
+        live = (replace(e, status=EXISTING) for m in manifests for e in self._entries(base, m) if e.status != DELETED)
+        written = self._write(base, spec, content, live)
+        self._scratch.append(written.manifest_path)
+        return written
+
+    def _entries(self, base: Metadata, manifest: ManifestFile, with_metrics: bool = True) -> Iterator[ManifestEntry]:
+        return read_manifest(self.io, manifest, base.specs, with_metrics=with_metrics)
+
+    def _write(self, base: Metadata, spec: PartitionSpec, content: int, entries: Iterable[ManifestEntry]) -> ManifestFile:
+        path = f"{base.location}/metadata/{self.run_id}-m{self._numbered}.avro"
+        self._numbered += 1
+        return write_manifest(
+            self.io,
+            path,
+            spec=spec,
+            schema=base.schema,
+            content=content,
+            snapshot_id=self.snapshot_id,
+            entries=entries,
+            format_version=base.format_version,
+        )
+
+
+def _by_spec(files: Iterable[DataFile]) -> Mapping[int, list[DataFile]]:
+    groups: dict[int, list[DataFile]] = {}
+    for file in files:
+        groups.setdefault(file.spec_id, []).append(file)
+    return groups
+
+
+def _by_kind(manifests: Iterable[ManifestFile]) -> Mapping[tuple[int, int], list[ManifestFile]]:
+    groups: dict[tuple[int, int], list[ManifestFile]] = {}
+    for manifest in manifests:
+        groups.setdefault((manifest.partition_spec_id, manifest.content), []).append(manifest)
+    return groups
+
+
+def _packed(manifests: Iterable[ManifestFile], target: int) -> Iterator[list[ManifestFile]]:
+    """Neighbours together, each bin up to the target size, so that the order of commits stays."""
+    bin_: list[ManifestFile] = []
+    size = 0
+    for manifest in manifests:
+        if bin_ and size + manifest.manifest_length > target:
+            yield bin_
+            bin_, size = [], 0
+        bin_.append(manifest)
+        size += manifest.manifest_length
+    if bin_:
+        yield bin_

@@ -1,0 +1,168 @@
+"""Where tables are kept: load a version, and publish the next one by compare-and-swap.
+
+`PointerStore` serves catalogs that hold only the path of the newest metadata file; `RestStore` one that holds the table.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from pyiceberg.catalog import Catalog
+from pyiceberg.io import FileIO
+
+from lakewright.commit.updates import Update, now_ms
+from lakewright.errors import InvalidOption, TableNotFound
+from lakewright.format.metadata import Json, Metadata, read_metadata, write_metadata
+from lakewright.format.storage import delete_file
+from lakewright.options import METADATA_DELETE_AFTER, METADATA_PREVIOUS_MAX
+
+Identifier = tuple[str, ...]
+Requirement = Json
+UNPUBLISHED = ""  # metadata_location of a table that is still being made
+
+
+class CommitRaced(Exception):
+    """Someone else published first; this publish certainly did not happen."""
+
+
+class PublishUnclear(Exception):
+    """The catalog did not say whether the publish happened."""
+
+
+@dataclass(frozen=True)
+class TableState:
+    """One version of a table as the catalog gave it."""
+
+    identifier: Identifier
+    metadata_location: str
+    metadata: Metadata
+    io: FileIO
+
+    @property
+    def name(self) -> str:
+        return ".".join(self.identifier)
+
+
+class Store(Protocol):
+    def load(self, identifier: Identifier, known: TableState | None = None) -> TableState:
+        """The newest version; `known` spares reading it again when nothing changed."""
+
+    def create(self, identifier: Identifier, metadata: Metadata, run_id: str) -> TableState:
+        """Publish the first version of a table; `TableExists` if there is one already."""
+
+    def publish(self, base: TableState, after: Metadata, requirements: Sequence[Requirement], updates: Sequence[Update], run_id: str) -> TableState:
+        """Publish `after`, which is `base` with `updates`; raises CommitRaced or PublishUnclear."""
+
+
+def open_store(catalog: Catalog) -> Store:
+    from pyiceberg.catalog.rest import RestCatalog
+    from pyiceberg.catalog.sql import SqlCatalog
+
+    if isinstance(catalog, SqlCatalog):
+        from lakewright.commit.store_sql import SqlStore
+
+        return SqlStore(catalog)
+    if isinstance(catalog, RestCatalog):
+        from lakewright.commit.store_rest import RestStore
+
+        return RestStore(catalog)
+    if type(catalog).__name__ == "HiveCatalog":
+        from lakewright.commit.store_hive import HiveStore
+
+        return HiveStore(catalog)
+    raise InvalidOption(f"A {type(catalog).__name__} cannot publish Lakewright's commits; use a SQL (SQLite, PostgreSQL), REST or Hive catalog.")
+
+
+class PointerStore:
+    """A catalog that maps a table's name to its newest metadata file, and can swap that for another."""
+
+    def __init__(self, catalog: Catalog) -> None:
+        self.catalog = catalog
+
+    def pointer(self, identifier: Identifier) -> str | None:
+        raise NotImplementedError
+
+    def insert(self, identifier: Identifier, location: str, metadata: Metadata) -> None:
+        """Raises TableExists."""
+        raise NotImplementedError
+
+    def swap(self, base: TableState, location: str, metadata: Metadata) -> None:
+        """Raises CommitRaced or PublishUnclear."""
+        raise NotImplementedError
+
+    def load(self, identifier: Identifier, known: TableState | None = None) -> TableState:
+        location = self.pointer(identifier)
+        if location is None:
+            raise not_found(self.catalog, identifier)
+        if known is not None and known.metadata_location == location:
+            return known
+        bootstrap = self._io({}, location)
+        metadata = read_metadata(bootstrap, location)
+        return TableState(identifier, location, metadata, self._io(metadata.properties, location))
+
+    def create(self, identifier: Identifier, metadata: Metadata, run_id: str) -> TableState:
+        location = metadata_path(metadata.location, 0, run_id)
+        io = self._io(metadata.properties, location)
+        write_metadata(io, location, metadata)
+        try:
+            self.insert(identifier, location, metadata)
+        except PublishUnclear:
+            if self.pointer(identifier) != location:
+                raise
+        except BaseException:
+            delete_file(io, location)
+            raise
+        return TableState(identifier, location, metadata, io)
+
+    def publish(self, base: TableState, after: Metadata, requirements: Sequence[Requirement], updates: Sequence[Update], run_id: str) -> TableState:
+        after, dropped = with_metadata_log(base, after)
+        location = metadata_path(after.location, metadata_version(base.metadata_location) + 1, run_id)
+        write_metadata(base.io, location, after)
+        try:
+            self.swap(base, location, after)
+        except PublishUnclear:
+            raise
+        except BaseException:
+            delete_file(base.io, location)
+            raise
+        if dropped and METADATA_DELETE_AFTER.parse(after.properties.get("write.metadata.delete-after-commit.enabled", "false")):
+            for old in dropped:
+                delete_file(base.io, old)
+        return TableState(base.identifier, location, after, base.io)
+
+    def _io(self, properties: dict[str, str], location: str) -> FileIO:
+        return self.catalog._load_file_io(properties, location)
+
+
+def metadata_path(table_location: str, version: int, run_id: str) -> str:
+    return f"{table_location}/metadata/{version:05d}-{run_id}.metadata.json"
+
+
+def metadata_version(location: str) -> int:
+    """The number in front of a metadata file's name; -1 for a foreign name."""
+    match = re.match(r"v?(\d+)", location.rsplit("/", 1)[-1])
+    return int(match.group(1)) if match else -1
+
+
+def with_metadata_log(base: TableState, after: Metadata) -> tuple[Metadata, list[str]]:
+    """The new version remembering the one it replaces, and the metadata files that fell off the list."""
+    kept = METADATA_PREVIOUS_MAX.parse(after.properties.get("write.metadata.previous-versions-max", METADATA_PREVIOUS_MAX.default))
+    replaced = {"timestamp-ms": int(base.metadata.raw.get("last-updated-ms", now_ms())), "metadata-file": base.metadata_location}
+    log = [*(after.raw.get("metadata-log") or []), replaced]
+    return Metadata({**after.raw, "metadata-log": log[-kept:]}), [entry["metadata-file"] for entry in log[:-kept]]
+
+
+def not_found(catalog: Catalog, identifier: Identifier) -> TableNotFound:
+    import difflib
+
+    name = ".".join(identifier)
+    try:
+        known = [".".join(t) for t in catalog.list_tables(identifier[:-1])]
+    except Exception:
+        return TableNotFound(f"There is no table {name}: the namespace {'.'.join(identifier[:-1])} is not in the catalog either.", table=name)
+    near = difflib.get_close_matches(name, known, n=3)
+    hint = f"Did you mean {', '.join(near)}?" if near else "lake.tables() lists those there are; lake.create_table() or lake.write() makes one."
+    return TableNotFound(f"There is no table {name}. {hint}", table=name)

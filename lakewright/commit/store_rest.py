@@ -1,0 +1,106 @@
+"""A REST catalog: the server checks the requirements, applies the updates and swaps the pointer."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import requests
+from pyiceberg.catalog.rest import Endpoints, RestCatalog
+from pyiceberg.io import FileIO
+
+from lakewright.commit.store import CommitRaced, Identifier, PublishUnclear, Requirement, TableState, not_found
+from lakewright.commit.updates import Update
+from lakewright.errors import CatalogUnavailable, LakewrightError, TableExists
+from lakewright.format.metadata import Json, Metadata
+
+DEFINITE_REFUSALS = range(400, 500)
+
+
+class RestStore:
+    def __init__(self, catalog: RestCatalog) -> None:
+        self.catalog = catalog
+
+    def load(self, identifier: Identifier, known: TableState | None = None) -> TableState:
+        try:
+            response = self.catalog._session.get(self._url(identifier))
+        except requests.RequestException as error:
+            raise CatalogUnavailable(f"The REST catalog at {self.catalog.uri} did not answer: {error}") from error
+        if response.status_code == 404:
+            raise not_found(self.catalog, identifier)
+        if not response.ok:
+            raise CatalogUnavailable(f"The REST catalog answered {response.status_code} for {'.'.join(identifier)}: {_reason(response)}")
+        return self._state(identifier, response.json())
+
+    def create(self, identifier: Identifier, metadata: Metadata, run_id: str) -> TableState:
+        raw = metadata.raw
+        updates: list[Update] = [
+            {"action": "assign-uuid", "uuid": raw["table-uuid"]},
+            {"action": "upgrade-format-version", "format-version": raw["format-version"]},
+            {"action": "set-location", "location": raw["location"]},
+            {"action": "add-schema", "schema": raw["schemas"][0], "last-column-id": raw["last-column-id"]},
+            {"action": "set-current-schema", "schema-id": -1},
+            {"action": "add-spec", "spec": raw["partition-specs"][0]},
+            {"action": "set-default-spec", "spec-id": -1},
+            {"action": "add-sort-order", "sort-order": raw["sort-orders"][0]},
+            {"action": "set-default-sort-order", "sort-order-id": -1},
+            {"action": "set-properties", "updates": raw.get("properties", {})},
+        ]
+        for snapshot in raw.get("snapshots") or []:
+            updates.append({"action": "add-snapshot", "snapshot": snapshot})
+        for name, ref in (raw.get("refs") or {}).items():
+            updates.append({"action": "set-snapshot-ref", "ref-name": name, **ref})
+        try:
+            return self._post(identifier, [{"type": "assert-create"}], updates)
+        except CommitRaced as error:
+            raise TableExists(f"Table {'.'.join(identifier)} is already there.", table=".".join(identifier)) from error
+        except PublishUnclear:
+            state = self.load(identifier)
+            if state.metadata.table_uuid != metadata.table_uuid:
+                raise
+            return state
+
+    def publish(self, base: TableState, after: Metadata, requirements: Sequence[Requirement], updates: Sequence[Update], run_id: str) -> TableState:
+        return replace(self._post(base.identifier, requirements, updates), io=base.io)
+
+    def _post(self, identifier: Identifier, requirements: Sequence[Requirement], updates: Sequence[Update]) -> TableState:
+        name = {"namespace": list(identifier[:-1]), "name": identifier[-1]}
+        body = json.dumps({"identifier": name, "requirements": list(requirements), "updates": list(updates)})
+        try:
+            response = self.catalog._session.post(self._url(identifier), data=body.encode())
+        except requests.ConnectionError as error:
+            if "refused" in str(error).lower():
+                raise CatalogUnavailable(f"The REST catalog at {self.catalog.uri} refused the connection; nothing was changed.") from error
+            raise PublishUnclear(str(error)) from error
+        except requests.RequestException as error:
+            raise PublishUnclear(str(error)) from error
+        if response.status_code == 409:
+            raise CommitRaced(_reason(response))
+        if response.status_code in DEFINITE_REFUSALS:
+            raise LakewrightError(f"The REST catalog refused the commit to {'.'.join(identifier)}: {_reason(response)}", table=".".join(identifier))
+        if not response.ok:
+            raise PublishUnclear(_reason(response))
+        return self._state(identifier, response.json())
+
+    def _state(self, identifier: Identifier, answer: Json) -> TableState:
+        metadata = Metadata(answer["metadata"])
+        location = answer.get("metadata-location") or ""
+        return TableState(identifier, location, metadata, self._io(metadata, answer, location))
+
+    def _io(self, metadata: Metadata, answer: Json, location: str) -> FileIO:
+        credentials: list[dict[str, Any]] = answer.get("storage-credentials") or []
+        fitting = [c for c in credentials if metadata.location.startswith(c.get("prefix", ""))]
+        vended = max(fitting, key=lambda c: len(c.get("prefix", "")))["config"] if fitting else {}
+        return self.catalog._load_file_io({**metadata.properties, **(answer.get("config") or {}), **vended}, location or metadata.location)
+
+    def _url(self, identifier: Identifier) -> str:
+        return self.catalog.url(Endpoints.update_table, prefixed=True, **self.catalog._split_identifier_for_path(identifier))
+
+
+def _reason(response: requests.Response) -> str:
+    try:
+        return str(response.json()["error"]["message"])
+    except (ValueError, KeyError, TypeError):
+        return f"{response.status_code} {response.reason}"

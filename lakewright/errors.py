@@ -1,0 +1,140 @@
+"""Every exception Lakewright raises on purpose: each says what was wrong, where, and what to do."""
+
+from __future__ import annotations
+
+
+class LakewrightError(Exception):
+    """Base of all errors. `table` and `column` name the place where one is known."""
+
+    def __init__(self, message: str, *, table: str | None = None, column: str | None = None) -> None:
+        super().__init__(message)
+        self.table = table
+        self.column = column
+
+
+class ConfigurationError(LakewrightError):
+    """A lake, session or setting that cannot work as given."""
+
+
+class UnknownOption(ConfigurationError):
+    """An option no one declared; the message suggests near names."""
+
+
+class InvalidOption(ConfigurationError):
+    """A declared option with a value of the wrong type or range."""
+
+
+class SessionConflict(ConfigurationError):
+    """Two threads need different Spark settings on one session at the same time."""
+
+
+class CatalogUnavailable(LakewrightError):
+    """The catalog did not answer; nothing was changed."""
+
+
+class NamespaceNotFound(LakewrightError):
+    """The namespace is not in the catalog."""
+
+
+class NamespaceExists(LakewrightError):
+    """The namespace is already in the catalog."""
+
+
+class NamespaceNotEmpty(LakewrightError):
+    """The namespace still holds tables."""
+
+
+class TableNotFound(LakewrightError):
+    """The table is not in the catalog."""
+
+
+class TableExists(LakewrightError):
+    """The table is already in the catalog."""
+
+
+class SchemaError(LakewrightError):
+    """Rows or a change that do not fit the table's schema."""
+
+
+class UnsupportedType(SchemaError):
+    """A type the table format has no place for."""
+
+
+class ColumnNotFound(SchemaError):
+    """A column that is not there; the message suggests near names."""
+
+
+class DuplicateColumn(SchemaError):
+    """Two columns with one name, or names that differ only by case."""
+
+
+class TypeMismatch(SchemaError):
+    """A value type that cannot become the column's type without loss."""
+
+
+class NullInRequiredColumn(SchemaError):
+    """A null, or a column that may hold one, for a required column."""
+
+
+class IllegalEvolution(SchemaError):
+    """A schema or partition change the format does not allow."""
+
+
+class InvalidTransform(LakewrightError):
+    """A partition transform that is unknown or does not fit its column."""
+
+
+class InvalidFilter(LakewrightError):
+    """A `where` that cannot be parsed or bound to the table."""
+
+
+class RowsOutsideFilter(LakewrightError):
+    """Rows given to an overwrite that its own `where` does not cover."""
+
+
+class UnsupportedOperation(LakewrightError):
+    """Something this entry or this format cannot do; the message names what can."""
+
+
+class UnsupportedFormat(UnsupportedOperation):
+    """A data file format other than Parquet."""
+
+
+class RefNotFound(LakewrightError):
+    """A branch, tag or snapshot that the table does not have."""
+
+
+class RefExists(LakewrightError):
+    """A branch or tag that is already there."""
+
+
+class NotABranch(LakewrightError):
+    """A write aimed at a tag or a historical snapshot."""
+
+
+class CommitConflict(LakewrightError):
+    """Another commit changed what this one relied on; nothing was changed."""
+
+
+class CommitRetriesExhausted(CommitConflict):
+    """Other writers won every attempt; nothing was changed."""
+
+
+class CommitOutcomeUnknown(LakewrightError):
+    """The publish may or may not have happened; nothing was deleted. Run again with the same token."""
+
+
+class WriteFailed(LakewrightError):
+    """Tasks could not write; the files they left were deleted and the table is as before."""
+
+
+class StorageFull(WriteFailed):
+    """The disk or quota ran out; the table is as before."""
+
+
+class PermissionRefused(LakewrightError):
+    """The folder or bucket does not allow what was asked."""
+
+
+class CorruptFile(LakewrightError):
+    """A metadata, manifest or data file that is missing or cannot be read."""

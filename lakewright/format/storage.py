@@ -1,0 +1,111 @@
+"""Listing and deleting below a location, on whatever file system a PyIceberg FileIO reaches."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import urlparse
+
+from pyarrow.fs import FileSelector, FileSystem, FileType
+from pyiceberg.io import FileIO
+from pyiceberg.io.pyarrow import PyArrowFileIO
+
+
+@dataclass(frozen=True, slots=True)
+class StoredFile:
+    path: str
+    size: int
+    modified_ms: int
+
+
+def local_path(location: str) -> str | None:
+    """The path on local disk, or None where the location is elsewhere. Not URL-decoded: a location is a name, not a URL."""
+    for prefix in ("file://", "file:"):
+        if location.startswith(prefix):
+            return location[len(prefix) :]
+    return location if location.startswith("/") else None
+
+
+def filesystem(io: FileIO, location: str) -> tuple[FileSystem, str]:
+    properties: dict[str, Any] = io.properties
+    pyarrow_io = io if isinstance(io, PyArrowFileIO) else PyArrowFileIO(properties)
+    scheme, netloc, path = PyArrowFileIO.parse_location(location, properties)
+    return pyarrow_io.fs_by_scheme(scheme, netloc), path
+
+
+def list_files(io: FileIO, location: str) -> Iterator[StoredFile]:
+    """Every file below a location; nothing where it does not exist."""
+    root = local_path(location)
+    if root is not None:
+        prefix = location[: len(location) - len(root)]
+        for folder, _, names in os.walk(root):
+            for name in names:
+                path = os.path.join(folder, name)
+                stat = os.stat(path)
+                yield StoredFile(prefix + path, stat.st_size, stat.st_mtime_ns // 1_000_000)
+        return
+    fs, path = filesystem(io, location)
+    parsed = urlparse(location)
+    prefix = f"{parsed.scheme}://" if path.startswith(parsed.netloc) else f"{parsed.scheme}://{parsed.netloc}"
+    for info in fs.get_file_info(FileSelector(path, recursive=True, allow_not_found=True)):
+        if info.type == FileType.File:
+            yield StoredFile(prefix + info.path, info.size, (info.mtime_ns or 0) // 1_000_000)
+
+
+def delete_file(io: FileIO, location: str) -> None:
+    """Delete one file; a file that is already gone is fine."""
+    root = local_path(location)
+    if root is not None:
+        try:
+            os.unlink(root)
+        except FileNotFoundError:
+            pass
+        return
+    try:
+        io.delete(location)
+    except FileNotFoundError:
+        pass
+
+
+def delete_tree(io: FileIO, location: str) -> None:
+    """Delete everything below a location."""
+    root = local_path(location)
+    if root is not None:
+        shutil.rmtree(root, ignore_errors=True)
+        return
+    for file in list(list_files(io, location)):
+        delete_file(io, file.path)
+
+
+def prune_empty_folders(location: str) -> None:
+    """Remove folders without files, on local disk only: other stores have no folders."""
+    root = local_path(location)
+    if root is None or not os.path.isdir(root):
+        return
+    for folder, _, _ in os.walk(root, topdown=False):
+        try:
+            os.rmdir(folder)
+        except OSError:
+            pass
+
+
+def write_atomically(io: FileIO, location: str, data: bytes) -> None:
+    """Replace a small file so that a reader sees the old or the new one, never a part."""
+    root = local_path(location)
+    if root is not None:
+        os.makedirs(os.path.dirname(root), exist_ok=True)
+        scratch = f"{root}.{os.getpid()}.tmp"
+        with open(scratch, "wb") as stream:
+            stream.write(data)
+        os.replace(scratch, root)
+        return
+    with io.new_output(location).create(overwrite=True) as stream:
+        stream.write(data)
+
+
+def read_bytes(io: FileIO, location: str) -> bytes:
+    with io.new_input(location).open() as stream:
+        return bytes(stream.read())

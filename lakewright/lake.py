@@ -1,0 +1,234 @@
+"""A lake: its catalog, its Spark session, and its tables by name."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+from pyiceberg.catalog import Catalog
+
+from lakewright import namespaces
+from lakewright.catalogs import open_catalog
+from lakewright.commit.create import first_version, replace_table, same_spec
+from lakewright.commit.result import Commit, nothing_written
+from lakewright.commit.store import UNPUBLISHED, Identifier, Store, TableState, open_store
+from lakewright.config import LakeConfig, resolve_lake
+from lakewright.errors import InvalidOption, TableExists, TableNotFound, UnsupportedOperation
+from lakewright.format.storage import local_path
+from lakewright.plan.partitioning import build_sort_order, build_spec
+from lakewright.plan.request import WriteMode, WriteRequest
+from lakewright.plan.schema import replace_schema
+from lakewright.plan.types import iceberg_to_spark, schema_from
+from lakewright.session import active_or_local, partition_overwrite_mode
+from lakewright.table import Table
+from lakewright.transaction import Transaction, request_fields
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.types import StructType
+
+SAVE_MODES = ("append", "overwrite", "ignore", "error")
+
+
+def connect(
+    lake: str | os.PathLike[str] = "lake",
+    *,
+    spark: SparkSession | None = None,
+    catalog: Mapping[str, Any] | Catalog | None = None,
+    progress: str = "auto",
+) -> Lake:
+    """Open a lake: a folder (made on first use), a location with a catalog, or a name from lakewright.toml or the environment.
+
+    `spark` may be any session, Spark Connect included, and keeps its settings; without one the active session is used, or a
+    local one is started at the first need. `progress`: auto, rich, log or off.
+    """
+    if isinstance(catalog, Catalog):
+        return Lake(LakeConfig(location=str(lake), catalog_properties=dict(catalog.properties), name=catalog.name), catalog, spark, progress)
+    config = resolve_lake(lake, catalog)
+    return Lake(config, open_catalog(config), spark, progress)
+
+
+class Lake:
+    """Tables under one catalog. Made by `connect`."""
+
+    def __init__(self, config: LakeConfig, catalog: Catalog, spark: SparkSession | None, progress: str) -> None:
+        self.config = config
+        self.catalog = catalog
+        self.progress = progress
+        self._spark = spark
+
+    def __repr__(self) -> str:
+        return f"Lake({self.location!r})"
+
+    @property
+    def spark(self) -> SparkSession:
+        """The session, started at first use."""
+        if self._spark is None:
+            self._spark = active_or_local()
+        return self._spark
+
+    @property
+    def location(self) -> str:
+        return self.config.location
+
+    @cached_property
+    def store(self) -> Store:
+        return open_store(self.catalog)
+
+    # Namespaces
+
+    def namespaces(self) -> list[str]:
+        return namespaces.listed(self.catalog)
+
+    def create_namespace(self, name: str, if_not_exists: bool = False) -> None:
+        namespaces.create(self.catalog, name, if_not_exists)
+
+    def drop_namespace(self, name: str, if_exists: bool = False) -> None:
+        namespaces.drop(self.catalog, name, if_exists)
+
+    # Tables
+
+    def create_table(
+        self,
+        name: str,
+        schema: StructType | str | pa.Schema | Any,
+        *,
+        partition_by: Sequence[str] = (),
+        sort_by: Sequence[str] = (),
+        properties: Mapping[str, Any] | None = None,
+        format_version: int | None = None,
+        if_not_exists: bool = False,
+        replace: bool = False,
+    ) -> Table:
+        """Make an empty table; its namespace is made if missing. `replace` starts an existing one anew, keeping its history."""
+        if self.table_exists(name):
+            if if_not_exists:
+                return self.table(name)
+            if not replace:
+                raise TableExists(f"Table {name} is already there; use if_not_exists=True to keep it, or replace=True to start it anew.", table=name)
+            return self._replaced(name, schema, partition_by, sort_by, properties)
+        state = self._first_state(name, schema, partition_by, sort_by, properties, format_version)
+        try:
+            return Table(self, self.store.create(state.identifier, state.metadata, state.metadata.table_uuid))
+        except TableExists:
+            if if_not_exists:
+                return self.table(name)
+            raise
+
+    def table(self, name: str) -> Table:
+        return Table(self, self.store.load(namespaces.identifier(name)))
+
+    def tables(self, namespace: str | None = None) -> list[str]:
+        """Names of all tables, or of those in one namespace."""
+        return namespaces.tables(self.catalog, namespace)
+
+    def table_exists(self, name: str) -> bool:
+        try:
+            self.store.load(namespaces.identifier(name))
+        except TableNotFound:
+            return False
+        return True
+
+    def rename_table(self, name: str, to: str) -> Table:
+        namespaces.rename_table(self.catalog, name, to)
+        return self.table(to)
+
+    def drop_table(self, name: str, purge: bool = False) -> None:
+        """Forget a table; `purge` deletes its files too."""
+        namespaces.drop_table(self.catalog, self.store.load(namespaces.identifier(name)), purge)
+
+    # Rows
+
+    def write(
+        self,
+        df: DataFrame,
+        name: str,
+        mode: str = "append",
+        *,
+        partition_by: Sequence[str] = (),
+        sort_by: Sequence[str] = (),
+        properties: Mapping[str, Any] | None = None,
+        format_version: int | None = None,
+        **how: Any,
+    ) -> Commit:
+        """Write rows; the table is made in the same commit if missing. Overwrite is dynamic where the session's partitionOverwriteMode is."""
+        if mode not in SAVE_MODES:
+            raise InvalidOption(f"Mode is {mode!r}; it takes one of {', '.join(SAVE_MODES)}.", table=name)
+        identifier = namespaces.identifier(name)
+        if not self.table_exists(name):
+            state = self._first_state(name, df.schema, partition_by, sort_by, properties, format_version)
+            return self._write(state, WriteRequest(WriteMode.APPEND, **request_fields(how)), df)
+        state = self.store.load(identifier)
+        if mode == "error":
+            raise TableExists(f"Table {name} is already there; use mode='append', 'overwrite' or 'ignore'.", table=name)
+        if mode == "ignore":
+            return nothing_written(state.metadata.head(), mode, "", None)
+        request = WriteRequest(self._write_mode(mode), **request_fields(how))
+        return self._write(state, request, df)
+
+    def _write(self, state: TableState, request: WriteRequest, df: DataFrame) -> Commit:
+        with Transaction(self, state, operation=request.mode.value) as tx:
+            tx.write(request, df)
+        return tx.commit
+
+    def _write_mode(self, mode: str) -> WriteMode:
+        if mode == "overwrite" and partition_overwrite_mode(self.spark) == "dynamic":
+            return WriteMode.OVERWRITE_PARTITIONS
+        return WriteMode(mode)
+
+    def _first_state(
+        self,
+        name: str,
+        schema: Any,
+        partition_by: Sequence[str],
+        sort_by: Sequence[str],
+        properties: Mapping[str, Any] | None,
+        format_version: int | None,
+    ) -> TableState:
+        """A table that is not published yet."""
+        if format_version not in (None, 2):
+            raise UnsupportedOperation(f"Table {name} asks for format version {format_version}; Lakewright makes version 2.", table=name)
+        identifier = namespaces.identifier(name)
+        columns = schema_from(schema)
+        spec = build_spec(columns, partition_by, table=name)
+        order = build_sort_order(columns, sort_by, table=name)
+        self.create_namespace(".".join(identifier[:-1]), if_not_exists=True)
+        location = self._new_location(identifier)
+        metadata = first_version(location, columns, spec, order, namespaces.as_text(properties or {}), 2)
+        return TableState(identifier, UNPUBLISHED, metadata, self.catalog._load_file_io(metadata.properties, location))
+
+    def _replaced(self, name: str, schema: Any, partition_by: Sequence[str], sort_by: Sequence[str], properties: Mapping[str, Any] | None) -> Table:
+        state = self.store.load(namespaces.identifier(name))
+        old = state.metadata
+        columns, last_column_id = replace_schema(iceberg_to_spark(schema_from(schema)), old.schema, old.last_column_id)
+        spec = build_spec(columns, partition_by, spec_id=max(old.specs) + 1, last_partition_id=old.last_partition_id, table=name)
+        spec = next((s for s in old.specs.values() if same_spec(s, spec)), spec)
+        order = build_sort_order(columns, sort_by, table=name)
+        with Transaction(self, state, operation="replace table") as tx:
+            tx.change(replace_table(columns, last_column_id, spec, order, namespaces.as_text(properties or {})))
+        return Table(self, tx.state)
+
+    def _new_location(self, identifier: Identifier) -> str:
+        """Below the lake's own location, or where the catalog would put it; never into files another table left there."""
+        if not self.location:
+            return namespaces.location_by_catalog(self.catalog, identifier)
+        location = "/".join([self.location.rstrip("/"), *identifier])
+        local = local_path(location)
+        if local is not None and os.path.exists(local):
+            return f"{location}-{os.urandom(4).hex()}"
+        return location
+
+    def snapshot_properties(self) -> dict[str, str]:
+        """What every snapshot says of the application that made it."""
+        from pyspark import __version__ as spark_version
+
+        try:
+            application = {"spark.app.id": str(self.spark.conf.get("spark.app.id"))}
+        except Exception:
+            application = {}
+        return {"engine-name": "lakewright", "engine-version": f"spark {spark_version}", **application}
+
+

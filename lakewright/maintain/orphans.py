@@ -1,0 +1,113 @@
+"""Files no version of a table refers to: those of dead runs, found by their records, and old strays found by listing."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+from lakewright.commit.metadata_changes import set_properties
+from lakewright.commit.publish import publish
+from lakewright.commit.result import RUN_ID
+from lakewright.commit.runs import ROLLED_BACK, RUNNING, SUCCEEDED, RunRecord, list_runs, new_run_id, write_record
+from lakewright.commit.store import Store, TableState
+from lakewright.commit.updates import now_ms
+from lakewright.format.data_file import DELETED
+from lakewright.format.manifests import read_manifest, read_manifest_list
+from lakewright.format.storage import StoredFile, delete_file, list_files, prune_empty_folders
+from lakewright.options import resolve
+
+FENCE = "lakewright.runs-settled-at"
+log = logging.getLogger("lakewright")
+
+
+@dataclass(frozen=True)
+class Removed:
+    """What a clean-up deleted, or would delete."""
+
+    files: tuple[str, ...]
+    bytes: int
+    runs_rolled_back: tuple[str, ...]
+    dry_run: bool
+
+    def __str__(self) -> str:
+        verb = "would delete" if self.dry_run else "deleted"
+        return f"{verb} {len(self.files):,} files, {self.bytes / 1024 / 1024:.1f} MiB; runs rolled back: {len(self.runs_rolled_back)}"
+
+
+def remove_orphans(store: Store, state: TableState, *, older_than_hours: float = 72, dry_run: bool = False) -> Removed:
+    """Settle dead runs and delete what they left, then unreferenced files older than the given age. Live runs are left alone."""
+    runs = {record.run_id: record for record in list_runs(state.io, state.metadata.location)}
+    dead = [record for record in runs.values() if record.state == RUNNING and not record.alive]
+    if dead and not dry_run:
+        state, settled = _fence_off(store, state, dead)
+    else:
+        settled = [_settled(state, record) for record in dead]
+    runs.update({record.run_id: record for record in settled})
+    stored = [f for folder in ("data", "metadata") for f in list_files(state.io, f"{state.metadata.location}/{folder}")]
+    used = {_name(path) for path in reachable(state)}
+    cutoff = now_ms() - int(older_than_hours * 3_600_000)
+    doomed = [f for f in stored if _name(f.path) not in used and _is_orphan(f, runs, cutoff)]
+    if not dry_run:
+        for file in doomed:
+            delete_file(state.io, file.path)
+        prune_empty_folders(f"{state.metadata.location}/data")
+    rolled_back = tuple(record.run_id for record in settled if record.state == ROLLED_BACK)
+    return Removed(tuple(f.path for f in doomed), sum(f.size for f in doomed), rolled_back, dry_run)
+
+
+def _fence_off(store: Store, state: TableState, dead: list[RunRecord]) -> tuple[TableState, list[RunRecord]]:
+    """Mark dead runs, then move the table on by one version: a run that only slept loses its compare-and-swap and sees the mark."""
+    location = state.metadata.location
+    for record in dead:
+        write_record(state.io, location, replace(record, state=ROLLED_BACK))
+    fence = set_properties({FENCE: str(now_ms())})
+    state = publish(store, state, [fence], run_id=new_run_id(), options=resolve({}, {}, state.metadata.properties)).state
+    settled = [_settled(state, record) for record in dead]
+    for record in settled:
+        write_record(state.io, location, record)
+    return state, settled
+
+
+def reachable(state: TableState) -> Iterator[str]:
+    """Every file some kept version of the table refers to."""
+    metadata = state.metadata
+    yield state.metadata_location
+    for entry in metadata.raw.get("metadata-log") or []:
+        yield entry["metadata-file"]
+    for kind in ("statistics", "partition-statistics"):
+        for statistics in metadata.raw.get(kind) or []:
+            yield statistics["statistics-path"]
+    seen: set[str] = set()
+    for snapshot in metadata.snapshots():
+        yield snapshot.manifest_list
+        for manifest in read_manifest_list(state.io, snapshot.manifest_list):
+            if manifest.manifest_path not in seen:
+                seen.add(manifest.manifest_path)
+                yield manifest.manifest_path
+                for file in read_manifest(state.io, manifest, metadata.specs, with_metrics=False):
+                    if file.status != DELETED:
+                        yield file.data_file.file_path
+
+
+def _is_orphan(file: StoredFile, runs: dict[str, RunRecord], cutoff_ms: int) -> bool:
+    """A run's record speaks for its files, at any age; without one only age does."""
+    owner = next((record for run_id, record in runs.items() if run_id in file.path), None)
+    if owner is None:
+        return file.modified_ms < cutoff_ms
+    return not owner.alive
+
+
+def _settled(state: TableState, record: RunRecord) -> RunRecord:
+    """A run that died: succeeded if its commit is there, else rolled back."""
+    snapshot = next((s for s in state.metadata.snapshots() if s.raw.get("summary", {}).get(RUN_ID) == record.run_id), None)
+    if snapshot is not None:
+        return replace(record, state=SUCCEEDED, finished_ms=now_ms(), snapshot_id=snapshot.snapshot_id)
+    log.info("run %s died without a commit; its files are deleted", record.run_id)
+    return replace(record, state=ROLLED_BACK, finished_ms=now_ms(), error=record.error or "the run stopped renewing its lease")
+
+
+def _name(path: str) -> str:
+    """A path without scheme and doubled slashes, so that file:/x and file:///x are one."""
+    rest = path.split(":", 1)[-1] if ":" in path.split("/", 1)[0] else path
+    return "/" + rest.lstrip("/")

@@ -1,0 +1,153 @@
+"""What an overwrite replaces: which files go, and which of their rows must be written again because they stay."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from pyiceberg.expressions import AlwaysTrue, BooleanExpression
+from pyiceberg.expressions.visitors import _StrictMetricsEvaluator, expression_evaluator, rewrite_not, strict_projection
+from pyiceberg.partitioning import PartitionSpec
+from pyiceberg.schema import Schema
+from pyiceberg.typedef import Record
+from pyiceberg.types import NestedField
+
+from lakewright.commit.change import PartitionScope
+from lakewright.commit.store import TableState
+from lakewright.format.data_file import DataFile
+from lakewright.format.metadata import Metadata, Snapshot
+from lakewright.plan.filters import Filter, parse_where
+from lakewright.plan.transform_columns import source_column, transform_column
+from lakewright.plan.write_plan import WritePlan
+from lakewright.read.frame import to_dataframe
+from lakewright.read.prune import optional_schema
+from lakewright.read.scan import Scan, live_entries, plan_scan
+from lakewright.session import time_zone
+from lakewright.write.engine import write_files
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame, SparkSession
+
+
+@dataclass(frozen=True)
+class Replacement:
+    """Files to remove, the rows of them to keep, and the part of the table this decision rests on."""
+
+    removed: frozenset[str] = frozenset()
+    filter: BooleanExpression = field(default_factory=AlwaysTrue)
+    partitions: PartitionScope | None = None
+    where: Filter | None = None
+    kept: DataFrame | None = None
+
+    def with_kept(self, rows: DataFrame, table: str) -> DataFrame:
+        """The rows to write: the given ones, each checked to be inside `where`, and those of replaced files that stay."""
+        if self.where is not None and self.where.sql is not None:
+            rows = rows.filter(_inside(self.where.sql, table))
+        return rows if self.kept is None else rows.unionByName(self.kept)
+
+
+def plan_replacement(spark: SparkSession, state: TableState, metadata: Metadata, head: Snapshot | None, where: str | Column | None) -> Replacement:
+    """Everything, or what `where` selects. A file that matches only in part is removed and its other rows are kept."""
+    if where is None:
+        return Replacement(removed=frozenset(e.data_file.file_path for e in live_entries(state.io, metadata, head, with_metrics=False)))
+    chosen = parse_where(where, metadata.schema, state.name, session_tz=time_zone(spark), deterministic=True)
+    scan = plan_scan(state.io, metadata, head, chosen, with_metrics=True)
+    whole = WholeFiles(chosen.strict, metadata)
+    partial = tuple(f for f in scan.files if not whole.match(f.data_file))
+    kept = None
+    if partial:
+        kept = to_dataframe(spark, state.io, metadata, Scan(scan.snapshot, partial)).filter(_outside(chosen.sql))
+    removed = with_their_deletes(state, metadata, head, scan)
+    return Replacement(removed, chosen.iceberg, None, chosen, kept)
+
+
+def replaced_partitions(
+    spark: SparkSession, state: TableState, metadata: Metadata, head: Snapshot | None, plan: WritePlan, files: list[DataFile]
+) -> tuple[Replacement, list[DataFile]]:
+    """The partitions new files fall into. Files of other specs may hold rows of them: those are removed, their other rows rewritten."""
+    scope = PartitionScope(plan.spec.spec_id, frozenset(f.partition for f in files))
+    if not files:
+        return Replacement(), []
+    scan = plan_scan(state.io, metadata, head)
+    same = [f for f in scan.files if f.data_file.spec_id == plan.spec.spec_id and scope.covers(f.data_file)]
+    other = [f for f in scan.files if f.data_file.spec_id != plan.spec.spec_id]
+    kept: list[DataFile] = []
+    if other and plan.spec.fields:
+        rows = to_dataframe(spark, state.io, metadata, Scan(scan.snapshot, tuple(other)))
+        kept = write_files(plan, _outside_partitions(spark, rows, plan, scope))
+    removed = with_their_deletes(state, metadata, head, Scan(scan.snapshot, (*same, *other)))
+    return Replacement(removed, partitions=scope), kept
+
+
+def _outside_partitions(spark: SparkSession, rows: DataFrame, plan: WritePlan, scope: PartitionScope) -> DataFrame:
+    """Rows whose partition under the plan's spec is not among those replaced, compared null-safely."""
+    from pyspark.sql import functions as F
+
+    columns = []
+    for n, part in enumerate(plan.spec.fields):
+        source = plan.schema.find_field(part.source_id)
+        columns.append(transform_column(part.transform, source.field_type, source_column(plan.schema, part.source_id)).alias(f"__lw_{n}"))
+    keyed = rows.select("*", *columns)
+    kinds = [keyed.schema[f"__lw_{n}"].dataType for n in range(len(columns))]
+    replaced = F.lit(False)
+    for partition in scope.partitions:
+        same = F.lit(True)
+        for n, value in enumerate(partition):
+            same = same & F.col(f"__lw_{n}").eqNullSafe(F.lit(value).cast(kinds[n]))
+        replaced = replaced | same
+    return keyed.filter(~replaced).drop(*(f"__lw_{n}" for n in range(len(columns))))
+
+
+def with_their_deletes(state: TableState, metadata: Metadata, head: Snapshot | None, removed: Scan) -> frozenset[str]:
+    """Paths of the files and of delete files that apply to nothing else."""
+    paths = set(removed.paths)
+    if any(f.deletes for f in removed.files):
+        users: dict[str, set[str]] = defaultdict(set)
+        for scanned in plan_scan(state.io, metadata, head).files:
+            for delete in scanned.deletes:
+                users[delete.data_file.file_path].add(scanned.data_file.file_path)
+        paths |= {delete for delete, using in users.items() if using <= paths}
+    return frozenset(paths)
+
+
+class WholeFiles:
+    """Whether every row of a file is sure to match."""
+
+    def __init__(self, strict: BooleanExpression, metadata: Metadata) -> None:
+        self._strict = rewrite_not(strict)
+        self._schema = optional_schema(metadata.schema)
+        self._specs = metadata.specs
+        self._metrics = _StrictMetricsEvaluator(self._schema, self._strict)
+        self._partitions = {spec_id: self._by_partition(spec) for spec_id, spec in metadata.specs.items()}
+
+    def match(self, file: DataFile) -> bool:
+        by_partition = self._partitions[file.spec_id]
+        return self._metrics.eval(file) or (by_partition is not None and bool(by_partition(Record(*file.partition))))  # type: ignore[arg-type]
+
+    def _by_partition(self, spec: PartitionSpec) -> object:
+        if any(f.source_id not in self._schema._lazy_id_to_field for f in spec.fields) or not spec.fields:
+            return None
+        struct = Schema(*(NestedField(f.field_id, f.name, f.field_type, required=False) for f in spec.partition_type(self._schema).fields))
+        return expression_evaluator(struct, strict_projection(self._schema, spec)(self._strict), case_sensitive=True)
+
+
+def _inside(where: str | Column, table: str) -> Column:
+    from pyspark.sql import functions as F
+
+    refusal = f"lakewright.errors.RowsOutsideFilter: a row given to the overwrite of {table} is outside its where ({where}); filter it out, or append it instead"
+    return F.when(_condition(where), F.lit(True)).otherwise(F.raise_error(F.lit(refusal)).cast("boolean"))
+
+
+def _outside(where: str | Column | None) -> Column:
+    from pyspark.sql import functions as F
+
+    return ~F.coalesce(_condition(where if where is not None else "true"), F.lit(False))
+
+
+def _condition(where: str | Column) -> Column:
+    from pyspark.sql import functions as F
+
+    return F.expr(where) if isinstance(where, str) else where
+
+

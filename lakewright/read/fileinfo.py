@@ -1,0 +1,93 @@
+"""A small DataFrame with one row per data file, joined to rows by the file they come from: metadata columns, and the scope of deletes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+from pyiceberg.schema import Schema
+from pyiceberg.types import LongType, NestedField
+
+from lakewright.errors import DuplicateColumn
+from lakewright.format.data_file import DataFile
+from lakewright.format.metadata import Metadata
+from lakewright.format.paths import partition_path
+from lakewright.read.layout import placeholder
+from lakewright.read.native import FILE, POSITION, quoted
+from lakewright.read.scan import FileScan
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame, SparkSession
+
+METADATA_COLUMNS = ("_commit_id", "_commit_time", "_row_id", "_last_updated_sequence_number", "_key", "_partition", "_spec_id", "_file", "_pos")
+ROW_ID_FIELD, ROW_SEQUENCE_FIELD = 2147483540, 2147483539
+KEY, PATH, SEQUENCE, SNAPSHOT, TIME, SPEC, PARTITION, FIRST_ROW = (
+    f"_lw_info_{name}" for name in ("key", "path", "sequence", "snapshot", "time", "spec", "partition", "first_row")
+)
+
+
+def lineage_fields(metadata: Metadata) -> list[NestedField]:
+    """Row ids and sequence numbers that v3 files may hold for rows moved from other files."""
+    if metadata.format_version < 3:
+        return []
+    return [NestedField(i, placeholder(i), LongType(), required=False) for i in (ROW_ID_FIELD, ROW_SEQUENCE_FIELD)]
+
+
+def check_no_clash(schema: Schema, table: str | None) -> None:
+    taken = {name.lower() for name in METADATA_COLUMNS}
+    clash = next((f.name for f in schema.fields if f.name.lower() in taken), None)
+    if clash is not None:
+        raise DuplicateColumn(f"Column {clash!r} has the name of a metadata column, so metadata=True cannot add it. Rename it, or read without metadata.", table=table, column=clash)
+
+
+def with_file_info(spark: SparkSession, metadata: Metadata, files: Sequence[FileScan], frame: DataFrame, key: Callable[[str], str]) -> DataFrame:
+    """The frame with what is known of each row's file. `key` turns a file's path into what FILE holds."""
+    from pyspark.sql import functions as F
+
+    return frame.join(F.broadcast(_file_info(spark, metadata, files, key)), F.col(FILE) == F.col(KEY), "left")
+
+
+def metadata_columns(metadata: Metadata, schema: Schema) -> list[Column]:
+    """The columns of `metadata=True`, from a frame that went through `with_file_info`."""
+    from pyspark.sql import functions as F
+
+    row_id, sequence = F.col(FIRST_ROW) + F.col(POSITION), F.col(SEQUENCE)
+    if metadata.format_version >= 3:
+        row_id = F.coalesce(F.col(placeholder(ROW_ID_FIELD)), row_id)
+        sequence = F.coalesce(F.col(placeholder(ROW_SEQUENCE_FIELD)), sequence)
+    values = (F.col(SNAPSHOT), F.col(TIME), row_id, sequence, _key(schema), F.col(PARTITION), F.col(SPEC), F.col(PATH), F.col(POSITION))
+    return [value.alias(name) for name, value in zip(METADATA_COLUMNS, values, strict=True)]
+
+
+def partition_text(metadata: Metadata, file: DataFile) -> str:
+    """The partition of a file as its path would have it: `region=eu/day=2020-01-01`, or nothing."""
+    return partition_path(metadata.specs[file.spec_id], metadata.schema, file.partition) if file.partition else ""
+
+
+def _key(schema: Schema) -> Column:
+    """The key of a row as text: the value itself, or JSON where several columns make it."""
+    from pyspark.sql import functions as F
+
+    names = [schema.find_column_name(i) or "" for i in schema.identifier_field_ids]
+    if not names:
+        return F.lit(None).cast("string")
+    columns = [F.col(".".join(quoted(part) for part in name.split("."))) for name in sorted(names, key=schema.column_names.index)]
+    return columns[0].cast("string") if len(columns) == 1 else F.to_json(F.struct(*columns))
+
+
+def _file_info(spark: SparkSession, metadata: Metadata, files: Sequence[FileScan], key: Callable[[str], str]) -> DataFrame:
+    times = {snapshot.snapshot_id: snapshot.timestamp_ms * 1000 for snapshot in metadata.snapshots()}
+    data = [file.data_file for file in files]
+    committed = [times.get(file.snapshot_id) if file.snapshot_id is not None else None for file in files]
+    columns = {
+        KEY: pa.array([key(d.file_path) for d in data], pa.string()),
+        PATH: pa.array([d.file_path for d in data], pa.string()),
+        SEQUENCE: pa.array([file.sequence_number for file in files], pa.int64()),
+        SNAPSHOT: pa.array([file.snapshot_id for file in files], pa.int64()),
+        TIME: pa.array(committed, pa.int64()).cast(pa.timestamp("us", tz="UTC")),
+        SPEC: pa.array([d.spec_id for d in data], pa.int32()),
+        PARTITION: pa.array([partition_text(metadata, d) for d in data], pa.string()),
+        FIRST_ROW: pa.array([d.first_row_id for d in data], pa.int64()),
+    }
+    return spark.createDataFrame(pa.table(columns))

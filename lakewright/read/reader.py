@@ -1,0 +1,35 @@
+"""A read request into a DataFrame: resolve the snapshot, prune, open."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import TYPE_CHECKING
+
+from lakewright.commit.result import Commit
+from lakewright.commit.store import TableState
+from lakewright.plan.filters import parse_where
+from lakewright.read.frame import to_dataframe
+from lakewright.read.scan import plan_scan
+from lakewright.read.timetravel import read_schema, resolve
+from lakewright.session import time_zone
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame, SparkSession
+
+
+def read(
+    spark: SparkSession,
+    state: TableState,
+    *,
+    where: str | Column | None = None,
+    snapshot_id: int | Commit | None = None,
+    as_of: datetime | str | int | Commit | None = None,
+    ref: str | None = None,
+    metadata_columns: bool = False,
+) -> DataFrame:
+    zone = time_zone(spark)
+    snapshot = resolve(state.metadata, snapshot_id=snapshot_id, as_of=as_of, ref=ref, time_zone=zone)
+    schema = read_schema(state.metadata, snapshot, ref=ref, travelled=snapshot_id is not None or as_of is not None)
+    chosen = parse_where(where, schema, state.name, session_tz=zone)
+    scan = plan_scan(state.io, state.metadata, snapshot, chosen, schema=schema)
+    return to_dataframe(spark, state.io, state.metadata, scan, schema=schema, where=chosen.sql, metadata_columns=metadata_columns)

@@ -1,0 +1,31 @@
+"""Values in Iceberg's internal form as Arrow arrays, which Spark and people can read."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Sequence
+from typing import Any
+
+import pyarrow as pa
+from pyiceberg.io.pyarrow import schema_to_pyarrow
+from pyiceberg.types import IcebergType, UUIDType
+
+
+def internal_array(values: Sequence[Any], source: IcebergType) -> pa.Array:
+    """Days, microseconds and the like become dates and timestamps; uuids become text, as Spark shows them."""
+    if isinstance(source, UUIDType):
+        return pa.array([None if v is None else str(v if isinstance(v, uuid.UUID) else uuid.UUID(bytes=v)) for v in values], pa.string())
+    target = arrow_type(source)
+    plain = pa.int32() if pa.types.is_date32(target) else pa.int64() if pa.types.is_temporal(target) else target
+    array = pa.array(values, plain)
+    return array if plain == target else array.cast(target)
+
+
+def arrow_type(source: IcebergType) -> pa.DataType:
+    """The Arrow type of a primitive, with the small offsets Spark takes."""
+    target: pa.DataType = schema_to_pyarrow(source, include_field_ids=False)
+    if pa.types.is_large_string(target):
+        return pa.string()
+    if pa.types.is_large_binary(target) or pa.types.is_fixed_size_binary(target):
+        return pa.binary()
+    return target

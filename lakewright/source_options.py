@@ -1,0 +1,127 @@
+"""The options of `format("lakewright")`, checked and sorted by what they are for."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+
+from lakewright.config import LakeConfig, resolve_lake
+from lakewright.errors import ConfigurationError, InvalidOption, UnknownOption, UnsupportedOperation
+from lakewright.format.metadata import MAIN
+from lakewright.options import REGISTRY
+
+LAKE, PATH, CATALOG, SNAPSHOT_PROPERTY = "lake", "path", "catalog.", "snapshot-property."
+SNAPSHOT_ID, AS_OF, BRANCH, TAG = "snapshot-id", "as-of-timestamp", "branch", "tag"
+TOKEN, OVERWRITE_MODE, OVERWRITE_FILTER = "token", "overwrite-mode", "overwrite-filter"
+TRAVEL = (SNAPSHOT_ID, AS_OF, BRANCH, TAG)
+OVERWRITE_MODES = ("static", "dynamic")
+_KEYWORDS = {option.keyword: option.key for option in REGISTRY.values()}
+
+
+@dataclass(frozen=True)
+class Place:
+    """The table that is meant. It pickles, and holds an absolute location, since workers may stand in another folder."""
+
+    lake: LakeConfig
+    identifier: tuple[str, ...]
+
+    @property
+    def name(self) -> str:
+        return ".".join(self.identifier)
+
+
+@dataclass(frozen=True)
+class ReadOptions:
+    """Which version of the table; at most one of them is set."""
+
+    snapshot_id: int | None = None
+    as_of: str | int | None = None
+    ref: str | None = None
+
+
+@dataclass(frozen=True)
+class SourceWrite:
+    """What a write through the Data Source asks for, before the session's settings are known."""
+
+    place: Place
+    overwrite: bool
+    dynamic: bool | None = None
+    where: str | None = None
+    branch: str = MAIN
+    token: str | None = None
+    snapshot_properties: Mapping[str, str] = field(default_factory=dict)
+    options: Mapping[str, str] = field(default_factory=dict)
+
+
+def place(options: Mapping[str, str]) -> Place:
+    if LAKE not in options:
+        raise ConfigurationError('Option "lake" is missing: say which lake, as in .option("lake", "lake") with a folder, a location or a configured name.')
+    if not options.get(PATH):
+        raise ConfigurationError('No table is named: say which, as in .load("nyc.trips") or .save("nyc.trips").')
+    identifier = tuple(options[PATH].split("."))
+    if len(identifier) < 2 or not all(identifier):
+        raise ConfigurationError(f'{options[PATH]!r} is not a table name: it takes a namespace and a name, as in "nyc.trips".')
+    catalog = {key.removeprefix(CATALOG): value for key, value in options.items() if key.startswith(CATALOG)}
+    return Place(resolve_lake(options[LAKE], catalog or None), identifier)
+
+
+def read_options(options: Mapping[str, str]) -> ReadOptions:
+    _require_known(options, (LAKE, PATH, *TRAVEL), (CATALOG,))
+    given = [key for key in TRAVEL if key in options]
+    if len(given) > 1:
+        raise InvalidOption(f"Options {' and '.join(given)} each choose a version of the table; give one of them.")
+    if SNAPSHOT_ID in options:
+        return ReadOptions(snapshot_id=_whole_number(SNAPSHOT_ID, options[SNAPSHOT_ID]))
+    if AS_OF in options:
+        text = options[AS_OF].strip()
+        return ReadOptions(as_of=int(text) if text.isdigit() else text)
+    return ReadOptions(ref=options.get(BRANCH, options.get(TAG)))
+
+
+def write_options(options: Mapping[str, str], overwrite: bool) -> SourceWrite:
+    """Table options are checked later, with the session's, since tasks alone see those."""
+    if not options:
+        raise UnsupportedOperation(
+            "saveAsTable(…) and writeTo(…) reach Lakewright without options, so neither the lake nor the table is known. "
+            'Use df.write.format("lakewright").mode("append").option("lake", "lake").save("nyc.trips"), t.append(df), or lake.write(df, "nyc.trips").'
+        )
+    target = place(options)
+    own = (LAKE, PATH, BRANCH, TOKEN, OVERWRITE_MODE, OVERWRITE_FILTER)
+    _require_known(options, (*own, *REGISTRY, *_KEYWORDS), (CATALOG, SNAPSHOT_PROPERTY), near=(TAG, SNAPSHOT_ID))
+    mode, where = options.get(OVERWRITE_MODE), options.get(OVERWRITE_FILTER)
+    if mode is not None and mode.lower() not in OVERWRITE_MODES:
+        raise InvalidOption(f"Option {OVERWRITE_MODE} is {mode!r}; it takes one of {', '.join(OVERWRITE_MODES)}.", table=target.name)
+    if not overwrite and (mode or where):
+        raise InvalidOption(f'Option {OVERWRITE_MODE if mode else OVERWRITE_FILTER} goes with .mode("overwrite").', table=target.name)
+    if where and mode and mode.lower() == "dynamic":
+        raise InvalidOption(f"Give {OVERWRITE_FILTER} or {OVERWRITE_MODE}=dynamic, not both: each says what is replaced.", table=target.name)
+    return SourceWrite(
+        place=target,
+        overwrite=overwrite,
+        dynamic=None if mode is None else mode.lower() == "dynamic",
+        where=where,
+        branch=options.get(BRANCH, MAIN),
+        token=options.get(TOKEN),
+        snapshot_properties={k.removeprefix(SNAPSHOT_PROPERTY): v for k, v in options.items() if k.startswith(SNAPSHOT_PROPERTY)},
+        options={_KEYWORDS.get(key, key): value for key, value in options.items() if key in REGISTRY or key in _KEYWORDS},
+    )
+
+
+def _require_known(options: Iterable[str], known: Iterable[str], prefixes: tuple[str, ...], near: Iterable[str] = ()) -> None:
+    names = list(known)
+    for key in options:
+        if key in names or key.startswith(prefixes):
+            continue
+        if key in near:
+            raise UnknownOption(f"Option {key} chooses a version to read; a write goes to a branch: .option({BRANCH!r}, …).")
+        close = difflib.get_close_matches(key, [*names, *(f"{p}…" for p in prefixes)], n=3)
+        hint = f" Did you mean {', '.join(close)}?" if close else " The options are listed in docs/reference/options.md."
+        raise UnknownOption(f"Unknown option {key!r}.{hint}")
+
+
+def _whole_number(key: str, value: str) -> int:
+    try:
+        return int(value)
+    except ValueError:
+        raise InvalidOption(f"Option {key} is {value!r}; it takes a whole number.") from None

@@ -1,0 +1,128 @@
+"""Writing through the Data Source: tasks write files with Arrow, the last step publishes them.
+
+Spark runs each step in a process of its own: `writer()` begins the run, each task renews its lease and writes, and `commit()` or
+`abort()` ends it. Only tasks see the session's settings, so they bring them along in their messages, and everything that depends
+on them is worked out from there.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+from pyspark import TaskContext
+from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
+from pyspark.sql.types import StructType
+
+from lakewright.commit.publish import find_token
+from lakewright.commit.runs import RUNNING, Run, RunRecord, data_prefix, new_run_id, read_record, record_path
+from lakewright.commit.store import TableState
+from lakewright.commit.updates import now_ms
+from lakewright.commit.validate import require_branch
+from lakewright.options import LEASE_SECONDS, resolve
+from lakewright.source_commit import abandon, publish_files
+from lakewright.source_options import SourceWrite
+from lakewright.source_project import inside, project_batch
+from lakewright.source_run import SourceRun, require_no_key, seen_settings, without_history
+from lakewright.write.messages import TaskMessage
+from lakewright.write.task import write_batches
+
+log = logging.getLogger("lakewright")
+
+
+@dataclass
+class SourceMessage(WriterCommitMessage):
+    """What a task tells `commit()`: its files, and the settings of the session it saw."""
+
+    written: TaskMessage
+    session: Mapping[str, str]
+
+
+def begin_write(request: SourceWrite, state: TableState, rows: StructType) -> DataSourceArrowWriter:
+    """Check what can be checked without the session, and begin the run; a token already committed makes it a no-op."""
+    require_branch(state.metadata, request.branch, state.name)
+    require_no_key(state)
+    earlier = find_token(state.metadata, request.branch, request.token)
+    if earlier is not None:
+        log.info("token %s was already committed to %s as snapshot %s", request.token, state.name, earlier.snapshot_id)
+        return AlreadyCommitted()
+    run_id, now = new_run_id(), now_ms()
+    record = RunRecord(
+        run_id=run_id,
+        table=state.name,
+        operation="overwrite" if request.overwrite else "append",
+        state=RUNNING,
+        prefix=data_prefix(state.metadata.location, run_id),
+        branch=request.branch,
+        token=request.token,
+        started_ms=now,
+        heartbeat_ms=now,
+        lease_seconds=resolve(request.options, {}, state.metadata.properties)[LEASE_SECONDS],
+    )
+    Run(state.io, state.metadata.location, record).begin()
+    return LakeWriter(SourceRun(request, without_history(state, request.branch), rows, record))
+
+
+class LakeWriter(DataSourceArrowWriter):
+    def __init__(self, run: SourceRun) -> None:
+        self.run = run
+
+    def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
+        context = TaskContext.get()
+        assert context is not None
+        session = seen_settings(context)
+        options = self.run.options(session)
+        reconciled = self.run.reconciled(options)
+        plan = self.run.plan(options, reconciled)
+        table = self.run.state.name
+        rows = (project_batch(batch, reconciled, table) for batch in _renewing(iterator, self.run))
+        where = self.run.where(session)
+        if where is not None:
+            rows = (inside(batch, where, reconciled.schema, table) for batch in rows)
+        written = write_batches(plan, rows, task=context.partitionId(), attempt=context.attemptNumber(), task_attempt_id=context.taskAttemptId())
+        return SourceMessage(written, session)
+
+    def commit(self, messages: list[Any]) -> None:
+        publish_files(self.run, [message.written for message in messages], messages[0].session)
+
+    def abort(self, messages: list[Any]) -> None:
+        abandon(self.run)
+
+
+class AlreadyCommitted(DataSourceArrowWriter):
+    """The write of a token that is in the table's history: nothing is left to do."""
+
+    def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
+        return WriterCommitMessage()
+
+    def commit(self, messages: list[Any]) -> None:
+        pass
+
+    def abort(self, messages: list[Any]) -> None:
+        pass
+
+
+def _renewing(batches: Iterator[pa.RecordBatch], run: SourceRun) -> Iterator[pa.RecordBatch]:
+    """The batches, renewing the run's lease on the way."""
+    pause = run.record.lease_seconds / 3
+    due = time.monotonic() + pause
+    for batch in batches:
+        if time.monotonic() >= due:
+            renew(run)
+            due = time.monotonic() + pause
+        yield batch
+
+
+def renew(run: SourceRun) -> None:
+    """A record that says the run is over is left alone: this may be a task no one waits for any more."""
+    location = run.state.metadata.location
+    try:
+        newest = read_record(run.state.io, record_path(location, run.record.run_id))
+        if newest.state == RUNNING:
+            Run(run.state.io, location, newest).renew()
+    except Exception as error:
+        log.warning("could not renew the lease of run %s: %s", run.record.run_id, error)

@@ -1,0 +1,205 @@
+"""A table: thin, every verb delegates."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Any
+
+from pyiceberg.partitioning import PartitionSpec
+from pyiceberg.schema import Schema
+from pyiceberg.table import Table as IcebergTable
+from pyiceberg.table.sorting import SortOrder
+
+from lakewright.commit import refs
+from lakewright.commit.change import MetadataChange
+from lakewright.commit.result import Commit
+from lakewright.commit.runs import list_runs
+from lakewright.commit.store import TableState
+from lakewright.maintain.orphans import Removed, remove_orphans
+from lakewright.plan.request import WriteMode, WriteRequest
+from lakewright.read import tables
+from lakewright.read.reader import read
+from lakewright.transaction import Transaction, request_fields
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
+    from pyspark.sql import Column, DataFrame
+
+    from lakewright.lake import Lake
+
+
+class Table:
+    """One table of a lake, at the version it was loaded or last written; `refresh()` moves to the newest."""
+
+    def __init__(self, lake: Lake, state: TableState) -> None:
+        self._lake = lake
+        self._state = state
+
+    def __repr__(self) -> str:
+        return f"Table({self.name!r})"
+
+    @property
+    def name(self) -> str:
+        return self._state.name
+
+    @property
+    def schema(self) -> Schema:
+        return self._state.metadata.schema
+
+    @property
+    def spec(self) -> PartitionSpec:
+        return self._state.metadata.spec
+
+    @property
+    def sort_order(self) -> SortOrder:
+        return self._state.metadata.sort_order
+
+    @property
+    def properties(self) -> dict[str, str]:
+        return self._state.metadata.properties
+
+    @property
+    def location(self) -> str:
+        return self._state.metadata.location
+
+    @property
+    def iceberg(self) -> IcebergTable:
+        """The PyIceberg table, at the newest version."""
+        return self._lake.catalog.load_table(self._state.identifier)
+
+    def refresh(self) -> Table:
+        self._state = self._lake.store.load(self._state.identifier, known=self._state)
+        return self
+
+    # Writing rows
+
+    def append(self, df: DataFrame, **how: Any) -> Commit:
+        """Add rows. Takes token=, branch=, snapshot_properties= and every write option as a keyword, as all writes do."""
+        return self._write(WriteRequest(WriteMode.APPEND, **request_fields(how)), df)
+
+    def overwrite(self, df: DataFrame, where: str | Column | None = None, *, overwrite_schema: bool = False, **how: Any) -> Commit:
+        """Replace all rows, or those `where` selects; a row of df outside `where` is refused."""
+        return self._write(WriteRequest(WriteMode.OVERWRITE, where=where, overwrite_schema=overwrite_schema, **request_fields(how)), df)
+
+    def overwrite_partitions(self, df: DataFrame, **how: Any) -> Commit:
+        """Replace the partitions that df has rows for, and no others."""
+        return self._write(WriteRequest(WriteMode.OVERWRITE_PARTITIONS, **request_fields(how)), df)
+
+    def transaction(self) -> Transaction:
+        """Changes of schema and rows in one commit: `with t.transaction() as tx: tx.evolve_schema(...); tx.append(df)`."""
+        return _TableTransaction(self)
+
+    def _write(self, request: WriteRequest, df: DataFrame) -> Commit:
+        self.refresh()
+        with Transaction(self._lake, self._state, operation=request.mode.value) as tx:
+            tx.write(request, df)
+        self._state = tx.state
+        return tx.commit
+
+    # Reading
+
+    def read(
+        self,
+        where: str | Column | None = None,
+        *,
+        snapshot_id: int | Commit | None = None,
+        as_of: datetime | str | int | Commit | None = None,
+        ref: str | None = None,
+        metadata: bool = False,
+    ) -> DataFrame:
+        """The rows, at the newest version or an earlier one. `where` also prunes files; `metadata` adds where each row comes from."""
+        self.refresh()
+        return read(self._lake.spark, self._state, where=where, snapshot_id=snapshot_id, as_of=as_of, ref=ref, metadata_columns=metadata)
+
+    def history(self) -> DataFrame:
+        """snapshot_id, parent_id, committed_at, operation and summary of each snapshot, oldest first."""
+        return tables.history(self._lake.spark, self.refresh()._state.metadata)
+
+    def files(self) -> DataFrame:
+        return tables.files(self._lake.spark, self._state.io, self.refresh()._state.metadata)
+
+    def partitions(self) -> DataFrame:
+        return tables.partitions(self._lake.spark, self._state.io, self.refresh()._state.metadata)
+
+    def manifests(self) -> DataFrame:
+        return tables.manifests(self._lake.spark, self._state.io, self.refresh()._state.metadata)
+
+    def refs(self) -> DataFrame:
+        return tables.refs(self._lake.spark, self.refresh()._state.metadata)
+
+    def runs(self) -> DataFrame:
+        """Every write that was begun, with its state."""
+        return tables.runs(self._lake.spark, list_runs(self._state.io, self.location))
+
+    # Shape
+
+    def evolve_schema(
+        self,
+        *,
+        add: Mapping[str, Any] | None = None,
+        rename: Mapping[str, str] | None = None,
+        drop: Iterable[str] = (),
+        promote: Mapping[str, Any] | None = None,
+        move: Mapping[str, Any] | None = None,
+        nullable: Iterable[str] = (),
+        comments: Mapping[str, str | None] | None = None,
+        defaults: Mapping[str, Any] | None = None,
+    ) -> Table:
+        """Change columns by field id; no file is rewritten."""
+        with self.transaction() as tx:
+            tx.evolve_schema(add=add, rename=rename, drop=tuple(drop), promote=promote, move=move, nullable=tuple(nullable), comments=comments, defaults=defaults)
+        return self
+
+    def evolve_partitions(self, add: Iterable[str] = (), drop: Iterable[str] = ()) -> Table:
+        """Change how new files are partitioned; old ones stay as they are and read right."""
+        with self.transaction() as tx:
+            tx.evolve_partitions(list(add), list(drop))
+        return self
+
+    def set_sort_order(self, sort_by: Iterable[str]) -> Table:
+        with self.transaction() as tx:
+            tx.set_sort_order(list(sort_by))
+        return self
+
+    def set_properties(self, properties: Mapping[str, Any] | None = None, **more: Any) -> Table:
+        """Set table properties; None removes one."""
+        with self.transaction() as tx:
+            tx.set_properties({**(properties or {}), **more})
+        return self
+
+    # Branches and tags
+
+    def create_branch(self, name: str, at: int | str | Commit | None = None) -> Table:
+        return self._changed(refs.create(self.name, name, at, "branch"))
+
+    def create_tag(self, name: str, at: int | str | Commit | None = None) -> Table:
+        return self._changed(refs.create(self.name, name, at, "tag"))
+
+    def drop_ref(self, name: str) -> Table:
+        return self._changed(refs.drop(self.name, name))
+
+    def _changed(self, change: MetadataChange) -> Table:
+        with self.transaction() as tx:
+            tx.change(change)
+        return self
+
+    # Upkeep
+
+    def remove_orphans(self, older_than_hours: float = 72, dry_run: bool = False) -> Removed:
+        """Delete the files of dead runs, and unreferenced files older than the given age; never one a live run may commit."""
+        self.refresh()
+        return remove_orphans(self._lake.store, self._state, older_than_hours=older_than_hours, dry_run=dry_run)
+
+
+class _TableTransaction(Transaction):
+    """A transaction that leaves its table at the version it published."""
+
+    def __init__(self, table: Table) -> None:
+        table.refresh()
+        super().__init__(table._lake, table._state)
+        self._table = table
+
+    def __exit__(self, *exc: Any) -> None:
+        super().__exit__(*exc)
+        self._table._state = self.state

@@ -1,0 +1,231 @@
+"""One write, from request to result: plan, write, commit, after. Every verb of a table goes through here.
+
+A transaction gathers steps (changes of metadata, writes of rows) and publishes them as one version of the table. Rows are
+written when they are given; readers see nothing until the end.
+"""
+
+from __future__ import annotations
+
+import logging
+from contextlib import ExitStack
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Self
+
+from lakewright.commit import metadata_changes as changes
+from lakewright.commit.change import APPEND, OVERWRITE, MetadataChange, SnapshotChange, Step
+from lakewright.commit.publish import find_token, publish
+from lakewright.commit.result import Commit, commit_of, nothing_written
+from lakewright.commit.runs import SUCCEEDED, Run, new_run_id, open_run
+from lakewright.commit.store import TableState
+from lakewright.commit.updates import apply
+from lakewright.commit.validate import require_branch
+from lakewright.errors import CommitOutcomeUnknown, UnsupportedOperation
+from lakewright.format.metadata import Metadata
+from lakewright.format.storage import delete_tree
+from lakewright.options import ISOLATION, LEASE_SECONDS, Options, resolve
+from lakewright.plan.overwrite import Replacement, plan_replacement, replaced_partitions
+from lakewright.plan.planner import plan_write
+from lakewright.plan.request import WriteMode, WriteRequest
+from lakewright.plan.schema import project, reconcile, replace_schema
+from lakewright.progress import Progress, summary
+from lakewright.session import session_options
+from lakewright.write.engine import choose_engine, write_files
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+    from lakewright.lake import Lake
+
+log = logging.getLogger("lakewright")
+
+
+class Transaction:
+    """Changes to one table that are published together. Use it as a context manager; leaving by an exception drops all of them."""
+
+    def __init__(self, lake: Lake, state: TableState, *, operation: str = "transaction") -> None:
+        self.lake = lake
+        self.state = state
+        self.commits: tuple[Commit, ...] = ()
+        self.run_id = new_run_id()
+        self._operation = operation
+        self._working: Metadata = state.metadata
+        self._steps: list[Step] = []
+        self._writes = 0
+        self._run: Run | None = None
+        self._options: Options | None = None
+        self._open = ExitStack()
+
+    @property
+    def commit(self) -> Commit:
+        """The last commit of the transaction."""
+        return self.commits[-1]
+
+    def __enter__(self) -> Self:
+        self._progress = self._open.enter_context(Progress(self._operation, self.state.name, self.lake.progress))
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        try:
+            with self._open:
+                if error is not None:
+                    raise error
+                self._publish()
+        except CommitOutcomeUnknown:
+            raise
+        except BaseException:
+            self._drop_files()
+            raise
+
+    # Metadata
+
+    def change(self, step: MetadataChange) -> None:
+        """Add a change of metadata, checked at once against the table as this transaction has it so far."""
+        self._working = apply(self._working, step.updates(self._working))
+        self._steps.append(step)
+
+    def evolve_schema(self, **how: Any) -> None:
+        self.change(changes.evolve_schema(self.state.name, **how))
+
+    def evolve_partitions(self, add: list[str] | None = None, drop: list[str] | None = None) -> None:
+        self.change(changes.evolve_partitions(self.state.name, add or [], drop or []))
+
+    def set_sort_order(self, sort_by: list[str]) -> None:
+        self.change(changes.set_sort_order(self.state.name, sort_by))
+
+    def set_properties(self, properties: dict[str, str | None] | None = None, **more: str | None) -> None:
+        self.change(changes.set_properties({**(properties or {}), **more}))
+
+    # Rows
+
+    def append(self, df: DataFrame, **how: Any) -> None:
+        self.write(WriteRequest(WriteMode.APPEND, **request_fields(how)), df)
+
+    def overwrite(self, df: DataFrame, where: Any = None, overwrite_schema: bool = False, **how: Any) -> None:
+        self.write(WriteRequest(WriteMode.OVERWRITE, where=where, overwrite_schema=overwrite_schema, **request_fields(how)), df)
+
+    def overwrite_partitions(self, df: DataFrame, **how: Any) -> None:
+        self.write(WriteRequest(WriteMode.OVERWRITE_PARTITIONS, **request_fields(how)), df)
+
+    def write(self, request: WriteRequest, df: DataFrame) -> None:
+        """Plan one write and make its files; the commit comes with the end of the transaction."""
+        require_branch(self._working, request.branch, self.state.name)
+        if self._writes and request.mode is not WriteMode.APPEND:
+            raise UnsupportedOperation(f"An overwrite of {self.state.name} must be the first write of its transaction, since it does not see rows the transaction itself added.", table=self.state.name)
+        options = resolve(request.options, session_options(self.lake.spark), self._working.properties)
+        self._options = self._options or options
+        earlier = find_token(self._working, request.branch, request.token)
+        if earlier is not None:
+            log.info("token %s was already committed to %s as snapshot %s", request.token, self.state.name, earlier.snapshot_id)
+            self.commits += (commit_of(earlier),)
+            return
+        run = self._begin_run(request, options)
+        change = self._written(request, df, options, run)
+        self._writes += 1
+        if change is None:
+            self.commits += (nothing_written(self._working.head(request.branch), request.mode.value, self.run_id, request.token),)
+        else:
+            self._steps.append(change)
+
+    def _written(self, request: WriteRequest, df: DataFrame, options: Options, run: Run) -> SnapshotChange | None:
+        name = self.state.name
+        with self._progress.phase("plan"):
+            if request.overwrite_schema:
+                schema, last_column_id = replace_schema(df.schema, self._working.schema, self._working.last_column_id)
+                self.change(changes.replace_schema(name, schema, last_column_id))
+            fitted = reconcile(df.schema, self._working.schema, options, name, last_column_id=self._working.last_column_id)
+            if fitted.changed:
+                self.change(changes.merge_schema(name, self._working.schema, fitted.schema, fitted.last_column_id))
+            plan = plan_write(
+                self.state,
+                self._working,
+                self._working.schema,
+                options,
+                engine=choose_engine(self._working.schema, options, self._working.location, self.lake.spark),
+                run_id=self.run_id,
+                data_prefix=f"{run.prefix}/{self._writes}" if self._writes else run.prefix,
+                branch=request.branch,
+                io_properties=self.state.io.properties,
+            )
+            rows = project(df, fitted)
+            head = self._working.head(request.branch)
+            replacement = Replacement()
+            if request.mode is WriteMode.OVERWRITE:
+                replacement = plan_replacement(self.lake.spark, self.state, self._working, head, request.where)
+                rows = replacement.with_kept(rows, name)
+        with self._progress.phase("write"):
+            files = write_files(plan, rows)
+            if request.mode is WriteMode.OVERWRITE_PARTITIONS:
+                replacement, kept = replaced_partitions(self.lake.spark, self.state, self._working, head, plan, files)
+                files = files + kept
+        self._progress.update(f"{len(files)} files")
+        if not files and not replacement.removed:
+            return None
+        return SnapshotChange(
+            operation=APPEND if request.mode is WriteMode.APPEND else OVERWRITE,
+            schema=self._working.schema,
+            specs=self._working.specs,
+            added=files,
+            removed=replacement.removed,
+            branch=request.branch,
+            read_snapshot_id=head.snapshot_id if head else None,
+            isolation=options[ISOLATION],
+            filter=replacement.filter,
+            partitions=replacement.partitions,
+            token=request.token,
+            properties={**self.lake.snapshot_properties(), **request.snapshot_properties},
+        )
+
+    def _begin_run(self, request: WriteRequest, options: Options) -> Run:
+        if self._run is None:
+            self._run = self._open.enter_context(
+                open_run(
+                    self.state.io,
+                    table=self.state.name,
+                    table_location=self._working.location,
+                    operation=self._operation,
+                    branch=request.branch,
+                    token=request.token,
+                    lease_seconds=options[LEASE_SECONDS],
+                    run_id=self.run_id,
+                )
+            )
+        return self._run
+
+    def _publish(self) -> None:
+        if self._steps:
+            options = self._options or resolve({}, session_options(self.lake.spark), self._working.properties)
+            with self._progress.phase("commit"):
+                published = publish(self.lake.store, self.state, self._steps, run_id=self.run_id, options=options, check_run=self._check_run)
+            self.state = published.state
+            self.commits += published.commits
+        if any(commit.run_id != self.run_id for commit in self.commits):
+            self._drop_files()
+        if self._run is not None:
+            last = self.commits[-1]
+            self._run.finish(SUCCEEDED, snapshot_id=last.snapshot_id, rows=last.added_rows, files=last.added_files)
+        for commit in self.commits:
+            self._progress.done(
+                summary(
+                    self._operation,
+                    self.state.name,
+                    None if commit.nothing_written else commit.snapshot_id,
+                    rows=commit.added_rows,
+                    files=commit.added_files,
+                    deleted_rows=commit.deleted_rows,
+                )
+            )
+
+    def _check_run(self) -> None:
+        if self._run is not None:
+            self._run.require_alive()
+
+    def _drop_files(self) -> None:
+        """Delete the run's data files, which no version of the table refers to."""
+        if self._run is not None:
+            delete_tree(self.state.io, self._run.prefix)
+
+
+def request_fields(how: dict[str, Any]) -> dict[str, Any]:
+    """Keyword arguments of a verb into the fields of a request: what is not named there is an option."""
+    fields = {key: how.pop(key) for key in ("branch", "token", "snapshot_properties") if how.get(key) is not None}
+    return {**fields, "options": {key: value for key, value in how.items() if value is not None}}
