@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from bench.cases.append import DATA_SOURCE
+from bench.cases.commit import ANEW
 from bench.cases.memory import LARGE, SMALL
 from bench.harness import CaseResult
 from bench.stats import Ratio, paired_ratio
@@ -60,6 +61,8 @@ ALSO = (
     Target("append, Data Source: CPU of Spark's Parquet writer", "append", Figure(DATA_SOURCE, "cpu"), Figure("spark-parquet", "cpu"), float("inf")),
     Target("append: wall time of Spark's Parquet writer", "append", _lakewright("wall"), Figure("spark-parquet", "wall"), float("inf")),
     Target("append by month: wall time of Spark's Parquet writer", "append-by-month", _lakewright("wall"), Figure("spark-parquet", "wall"), float("inf")),
+    Target("500th commit, table opened anew: CPU of the 20th", "commit-history", Figure(ANEW, "late_cpu"), Figure(ANEW, "early_cpu"), float("inf")),
+    Target("500th commit of PyIceberg: CPU of its 20th", "commit-history", Figure("pyiceberg", "late_cpu"), Figure("pyiceberg", "early_cpu"), float("inf")),
     Target("JVM memory at 20x the rows, heap of 1 GiB", "memory-rows", Figure(LARGE, "jvm_peak"), Figure(SMALL, "jvm_peak"), float("inf")),
     Target("JVM GiB over its baseline for 50,000 files", "memory-files", _lakewright("jvm_growth_gib"), None, float("inf")),
 )

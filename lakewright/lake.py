@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping, Sequence
 from functools import cached_property
+from glob import escape, glob
 from typing import TYPE_CHECKING, Any
 
 from pyiceberg.catalog import Catalog
@@ -12,11 +13,13 @@ from pyiceberg.catalog import Catalog
 from lakewright import namespaces
 from lakewright.catalogs import open_catalog
 from lakewright.commit.create import first_version, replace_table, same_spec
+from lakewright.commit.publish import publish
 from lakewright.commit.result import Commit, nothing_written
 from lakewright.commit.store import UNPUBLISHED, Identifier, Store, TableState, open_store
 from lakewright.config import LakeConfig, resolve_lake
 from lakewright.errors import InvalidOption, TableExists, TableNotFound, UnsupportedOperation
 from lakewright.format.storage import local_path
+from lakewright.options import resolve
 from lakewright.plan.partitioning import build_sort_order, build_spec
 from lakewright.plan.request import WriteMode, WriteRequest
 from lakewright.plan.schema import replace_schema
@@ -112,7 +115,8 @@ class Lake:
             return self._replaced(name, schema, partition_by, sort_by, properties)
         state = self._first_state(name, schema, partition_by, sort_by, properties, format_version)
         try:
-            return Table(self, self.store.create(state.identifier, state.metadata, state.metadata.table_uuid))
+            options = resolve({}, {}, state.metadata.properties)
+            return Table(self, publish(self.store, state, [], run_id=state.metadata.table_uuid, options=options).state)
         except TableExists:
             if if_not_exists:
                 return self.table(name)
@@ -157,17 +161,20 @@ class Lake:
         """Write rows; the table is made in the same commit if missing. Overwrite is dynamic where the session's partitionOverwriteMode is."""
         if mode not in SAVE_MODES:
             raise InvalidOption(f"Mode is {mode!r}; it takes one of {', '.join(SAVE_MODES)}.", table=name)
-        identifier = namespaces.identifier(name)
+        fields = request_fields(how)
         if not self.table_exists(name):
             state = self._first_state(name, df.schema, partition_by, sort_by, properties, format_version)
-            return self._write(state, WriteRequest(WriteMode.APPEND, **request_fields(how)), df)
-        state = self.store.load(identifier)
+            try:
+                return self._write(state, WriteRequest(WriteMode.APPEND, **fields), df)
+            except TableExists:  # someone else made it meanwhile
+                if mode == "error":
+                    raise
+        state = self.store.load(namespaces.identifier(name))
         if mode == "error":
             raise TableExists(f"Table {name} is already there; use mode='append', 'overwrite' or 'ignore'.", table=name)
         if mode == "ignore":
             return nothing_written(state.metadata.head(), mode, "", None)
-        request = WriteRequest(self._write_mode(mode), **request_fields(how))
-        return self._write(state, request, df)
+        return self._write(state, WriteRequest(self._write_mode(mode), **fields), df)
 
     def _write(self, state: TableState, request: WriteRequest, df: DataFrame) -> Commit:
         with Transaction(self, state, operation=request.mode.value) as tx:
@@ -217,7 +224,7 @@ class Lake:
             return namespaces.location_by_catalog(self.catalog, identifier)
         location = "/".join([self.location.rstrip("/"), *identifier])
         local = local_path(location)
-        if local is not None and os.path.exists(local):
+        if local is not None and glob(f"{escape(local)}/metadata/*.metadata.json"):
             return f"{location}-{os.urandom(4).hex()}"
         return location
 

@@ -1,15 +1,12 @@
-"""`format("lakewright")`: the Spark Data Source. It works from its options alone, since Spark runs it in processes without a session."""
+"""`format("lakewright")`: the Spark Data Source. It works from its options alone, since Spark runs it in processes without a session.
+
+Spark starts a process for each step, so each step imports only what it needs.
+"""
 
 from __future__ import annotations
 
 from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceWriter
 from pyspark.sql.types import StructType
-
-from lakewright.plan.types import iceberg_to_spark
-from lakewright.source_commit import load
-from lakewright.source_options import place, read_options, write_options
-from lakewright.source_reader import LakeReader, pinned
-from lakewright.source_writer import begin_write
 
 
 class DefaultSource(DataSource):
@@ -27,14 +24,22 @@ class DefaultSource(DataSource):
         return "lakewright"
 
     def schema(self) -> StructType:
+        from lakewright.plan.types import spark_struct
+        from lakewright.source_options import load, place, read_options
+        from lakewright.source_reader import pinned
+
         _, version = pinned(load(place(self.options))[1], read_options(self.options))
-        return iceberg_to_spark(version)
+        return spark_struct(version.as_struct(), nullable=True)
 
     def reader(self, schema: StructType) -> DataSourceReader:
+        from lakewright.source_options import load, place, read_options
+        from lakewright.source_reader import LakeReader
+
         return LakeReader(load(place(self.options))[1], read_options(self.options), schema)
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
-        request = write_options(self.options, overwrite)
-        _, state = load(request.place)
-        return begin_write(request, state, schema)
+        from lakewright.source_options import load, write_options
+        from lakewright.source_writer import begin_write
 
+        request = write_options(self.options, overwrite)
+        return begin_write(request, load(request.place)[1], schema)

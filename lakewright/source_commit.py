@@ -7,13 +7,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from lakewright.catalogs import open_catalog
 from lakewright.commit import metadata_changes
 from lakewright.commit.change import APPEND, OVERWRITE, PartitionScope, SnapshotChange, Step
 from lakewright.commit.publish import publish
 from lakewright.commit.result import RUN_ID, Commit
 from lakewright.commit.runs import FAILED, RUNNING, SUCCEEDED, Run, read_record, record_path
-from lakewright.commit.store import Store, TableState, open_store
+from lakewright.commit.store import TableState
 from lakewright.errors import CommitOutcomeUnknown, UnsupportedOperation
 from lakewright.format.data_file import DataFile
 from lakewright.format.storage import delete_tree
@@ -22,7 +21,7 @@ from lakewright.plan.overwrite import Replacement, WholeFiles, with_their_delete
 from lakewright.plan.request import WriteMode
 from lakewright.progress import Progress, summary
 from lakewright.read.scan import Scan, live_entries, plan_scan
-from lakewright.source_options import Place
+from lakewright.source_options import load
 from lakewright.write.messages import TaskMessage, winners
 
 if TYPE_CHECKING:
@@ -31,12 +30,6 @@ if TYPE_CHECKING:
 
 PUBLISHING = "publishing"
 log = logging.getLogger("lakewright")
-
-
-def load(where: Place) -> tuple[Store, TableState]:
-    """The table as it is now. Only `connect` makes a lake, so a mistyped one is not made here."""
-    store = open_store(open_catalog(where.lake, create=False))
-    return store, store.load(where.identifier)
 
 
 def publish_files(run: SourceRun, written: Sequence[TaskMessage], session: Mapping[str, str]) -> None:
@@ -55,7 +48,11 @@ def publish_files(run: SourceRun, written: Sequence[TaskMessage], session: Mappi
         except BaseException as error:
             ongoing.finish(FAILED, error=f"{type(error).__name__}: {error}"[:2000], details={})
             raise
-        _end(run, state, ongoing, commits, progress)
+        try:
+            _end(run, state, ongoing, commits)
+        except Exception as error:
+            log.warning("run %s was committed to %s, but its record could not be written: %s", run.record.run_id, state.name, error)
+        progress.done(_summary(run, commits))
 
 
 def abandon(run: SourceRun) -> None:
@@ -145,12 +142,20 @@ def _require_whole_files(run: SourceRun, scan: Scan, where: Filter) -> None:
         )
 
 
-def _end(run: SourceRun, state: TableState, ongoing: Run, commits: Sequence[Commit], progress: Progress) -> None:
+def _end(run: SourceRun, state: TableState, ongoing: Run, commits: Sequence[Commit]) -> None:
     """Files of a run whose token another run committed first are in no version of the table."""
-    commit = commits[-1] if commits else None
-    if commit is None or commit.run_id != run.record.run_id:
+    if not commits:
+        ongoing.finish(SUCCEEDED, details={}, rows=0, files=0)
+        return
+    commit = commits[-1]
+    if commit.run_id != run.record.run_id:
         delete_tree(state.io, run.record.prefix)
-    outcome = {"snapshot_id": commit.snapshot_id, "rows": commit.added_rows, "files": commit.added_files} if commit else {"rows": 0, "files": 0}
-    ongoing.finish(SUCCEEDED, details={}, **outcome)
-    counts = {"rows": commit.added_rows, "files": commit.added_files, "deleted_rows": commit.deleted_rows} if commit else {}
-    progress.done(summary(run.record.operation, state.name, commit.snapshot_id if commit else None, **counts))
+    ongoing.finish(SUCCEEDED, details={}, snapshot_id=commit.snapshot_id, rows=commit.added_rows, files=commit.added_files)
+
+
+def _summary(run: SourceRun, commits: Sequence[Commit]) -> str:
+    operation, table = run.record.operation, run.state.name
+    if not commits:
+        return summary(operation, table, None)
+    done = commits[-1]
+    return summary(operation, table, done.snapshot_id, rows=done.added_rows, files=done.added_files, deleted_rows=done.deleted_rows)

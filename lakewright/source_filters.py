@@ -4,36 +4,24 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable
-from functools import reduce
 from typing import Any
 
-from pyiceberg.expressions import (
-    AlwaysTrue,
-    And,
-    BooleanExpression,
-    EqualTo,
-    GreaterThan,
-    GreaterThanOrEqual,
-    In,
-    IsNull,
-    LessThan,
-    LessThanOrEqual,
-    NotNull,
-    StartsWith,
-    visitors,
-)
+from pyiceberg import expressions
+from pyiceberg.expressions import AlwaysTrue, And, BooleanExpression, visitors
 from pyiceberg.schema import Schema
 from pyspark.sql import datasource as pushed
 
 MAX_IN = 1000
+iceberg: Any = expressions  # type checkers take its predicates for dataclasses and miss their constructors
 _COMPARISONS: dict[type[pushed.Filter], Callable[[str, Any], BooleanExpression]] = {
-    pushed.EqualTo: EqualTo,
-    pushed.GreaterThan: GreaterThan,
-    pushed.GreaterThanOrEqual: GreaterThanOrEqual,
-    pushed.LessThan: LessThan,
-    pushed.LessThanOrEqual: LessThanOrEqual,
-    pushed.StringStartsWith: StartsWith,
+    pushed.EqualTo: iceberg.EqualTo,
+    pushed.GreaterThan: iceberg.GreaterThan,
+    pushed.GreaterThanOrEqual: iceberg.GreaterThanOrEqual,
+    pushed.LessThan: iceberg.LessThan,
+    pushed.LessThanOrEqual: iceberg.LessThanOrEqual,
+    pushed.StringStartsWith: iceberg.StartsWith,
 }
+_NULL_TESTS: dict[type[pushed.Filter], Callable[[str], BooleanExpression]] = {pushed.IsNull: iceberg.IsNull, pushed.IsNotNull: iceberg.NotNull}
 _NEGATED: dict[type[pushed.Filter], type[pushed.Filter]] = {
     pushed.GreaterThan: pushed.LessThanOrEqual,
     pushed.GreaterThanOrEqual: pushed.LessThan,
@@ -44,8 +32,12 @@ _NEGATED: dict[type[pushed.Filter], type[pushed.Filter]] = {
 
 def pruning_filter(filters: Iterable[pushed.Filter], schema: Schema) -> BooleanExpression:
     """True for every row that satisfies all filters, and for others too where a filter has no counterpart."""
-    translated = (_bindable(_translated(f, schema), schema) for f in filters)
-    return reduce(And, (expression for expression in translated if expression is not None), AlwaysTrue())
+    conjunction: BooleanExpression = AlwaysTrue()
+    for pushed_filter in filters:
+        expression = _bindable(_translated(pushed_filter, schema), schema)
+        if expression is not None:
+            conjunction = And(conjunction, expression)
+    return conjunction
 
 
 def _translated(pushed_filter: pushed.Filter, schema: Schema) -> BooleanExpression | None:
@@ -54,16 +46,15 @@ def _translated(pushed_filter: pushed.Filter, schema: Schema) -> BooleanExpressi
     name = _column(pushed_filter, schema)
     if name is None:
         return None
-    if isinstance(pushed_filter, pushed.IsNull):
-        return IsNull(name)
-    if isinstance(pushed_filter, pushed.IsNotNull):
-        return NotNull(name)
+    test = _NULL_TESTS.get(type(pushed_filter))
+    if test is not None:
+        return test(name)
     value = getattr(pushed_filter, "value", None)
     if isinstance(pushed_filter, pushed.EqualNullSafe):
-        return IsNull(name) if value is None else EqualTo(name, value) if _comparable(value) else None
+        return iceberg.IsNull(name) if value is None else iceberg.EqualTo(name, value) if _comparable(value) else None
     if isinstance(pushed_filter, pushed.In):
         values = [v for v in pushed_filter.value if v is not None]
-        return In(name, set(values)) if values and len(values) <= MAX_IN and all(map(_comparable, values)) else None
+        return iceberg.In(name, set(values)) if values and len(values) <= MAX_IN and all(map(_comparable, values)) else None
     compare = _COMPARISONS.get(type(pushed_filter))
     if compare is None or value is None or not _comparable(value):
         return None

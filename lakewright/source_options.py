@@ -6,6 +6,8 @@ import difflib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
+from lakewright.catalogs import open_catalog
+from lakewright.commit.store import Store, TableState, open_store
 from lakewright.config import LakeConfig, resolve_lake
 from lakewright.errors import ConfigurationError, InvalidOption, UnknownOption, UnsupportedOperation
 from lakewright.format.metadata import MAIN
@@ -66,6 +68,12 @@ def place(options: Mapping[str, str]) -> Place:
     return Place(resolve_lake(options[LAKE], catalog or None), identifier)
 
 
+def load(where: Place) -> tuple[Store, TableState]:
+    """The table as it is now. Only `connect` makes a lake, so a mistyped one is not made here."""
+    store = open_store(open_catalog(where.lake, create=False))
+    return store, store.load(where.identifier)
+
+
 def read_options(options: Mapping[str, str]) -> ReadOptions:
     _require_known(options, (LAKE, PATH, *TRAVEL), (CATALOG,))
     given = [key for key in TRAVEL if key in options]
@@ -115,7 +123,7 @@ def _require_known(options: Iterable[str], known: Iterable[str], prefixes: tuple
             continue
         if key in near:
             raise UnknownOption(f"Option {key} chooses a version to read; a write goes to a branch: .option({BRANCH!r}, …).")
-        close = difflib.get_close_matches(key, [*names, *(f"{p}…" for p in prefixes)], n=3)
+        close = difflib.get_close_matches(key, [*(name for name in names if "_" not in name), *(f"{p}…" for p in prefixes)], n=3)
         hint = f" Did you mean {', '.join(close)}?" if close else " The options are listed in docs/reference/options.md."
         raise UnknownOption(f"Unknown option {key!r}.{hint}")
 

@@ -10,34 +10,34 @@ import pyarrow as pa
 from pyiceberg.expressions import AlwaysTrue, BooleanExpression
 from pyiceberg.schema import Schema
 from pyspark.sql.datasource import DataSourceReader, Filter, InputPartition
+from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType
 
 from lakewright.commit.store import TableState
 from lakewright.errors import ColumnNotFound, TypeMismatch
 from lakewright.format.metadata import Snapshot
 from lakewright.plan.types import iceberg_to_spark
-from lakewright.read.scan import FileScan, plan_scan
+from lakewright.read.arrow_frame import read_share, shares
+from lakewright.read.arrow_scan import ArrowFile, ArrowRead, arrow_file, arrow_read
+from lakewright.read.scan import plan_scan
 from lakewright.read.timetravel import read_schema, resolve
 from lakewright.source_filters import pruning_filter
 from lakewright.source_options import ReadOptions
 
-PARTITION_BYTES = 128 * 1024 * 1024
-FILE_OPEN_COST = 4 * 1024 * 1024
-
 
 @dataclass
 class Files(InputPartition):
-    """The files one task reads."""
+    """The files one task reads, and how."""
 
-    scans: tuple[FileScan, ...]
+    read: ArrowRead
+    files: list[ArrowFile]
 
 
 def pinned(state: TableState, options: ReadOptions) -> tuple[Snapshot | None, Schema]:
     """The version that is read, and the schema it shows. Times without a zone are UTC, since no session is there to ask."""
     metadata = state.metadata
     snapshot = resolve(metadata, snapshot_id=options.snapshot_id, as_of=options.as_of, ref=options.ref, time_zone="UTC")
-    travelled = options.snapshot_id is not None or options.as_of is not None
-    return snapshot, read_schema(metadata, snapshot, ref=options.ref, travelled=travelled)
+    return snapshot, read_schema(metadata, snapshot, snapshot_id=options.snapshot_id, as_of=options.as_of, ref=options.ref)
 
 
 class LakeReader(DataSourceReader):
@@ -46,17 +46,24 @@ class LakeReader(DataSourceReader):
         self.table = state.name
         self.metadata = state.metadata
         self.snapshot, self.table_schema = pinned(state, options)
-        self.schema = _shown(self.table_schema, schema, state.name)
+        self.columns = _shown(self.table_schema, schema, state.name)
+        self.output = to_arrow_schema(schema, timezone="UTC")
         self.filter: BooleanExpression = AlwaysTrue()
-        self.pushFilters = _PushFilters(self)  # type: ignore[method-assign, assignment]
+        self.pushFilters = _PushFilters(self)  # type: ignore[method-assign]
+
+    def __getstate__(self) -> dict[str, Any]:
+        """What `read` needs: tasks are not sent the table's history."""
+        return {"io": self.io, "output": self.output}
 
     def partitions(self) -> Sequence[InputPartition]:
         scan = plan_scan(self.io, self.metadata, self.snapshot, self.filter, schema=self.table_schema)
-        return [Files(group) for group in grouped(scan.files)]
+        read = arrow_read(self.metadata, scan.files, self.columns)
+        return [Files(read, [arrow_file(self.metadata, file, self.columns) for file in share]) for share in shares(scan.files)]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        scans = partition.scans if isinstance(partition, Files) else ()
-        raise NotImplementedError(scans)
+        if isinstance(partition, Files):
+            for batch in read_share(self.io.properties, partition.read, partition.files):
+                yield batch if batch.schema.equals(self.output) else batch.cast(self.output)
 
 
 class _PushFilters:
@@ -75,25 +82,6 @@ class _PushFilters:
         """Leaves out files that cannot match; Spark still evaluates every filter on the rows."""
         self.reader.filter = pruning_filter(filters, self.reader.table_schema)
         return filters
-
-
-def grouped(scans: Iterable[FileScan]) -> Iterator[tuple[FileScan, ...]]:
-    """Files in tasks of about 128 MB, largest first; opening a file counts as reading 4 MB."""
-    ordered = sorted(scans, key=_cost, reverse=True)
-    group: list[FileScan] = []
-    size = 0
-    for scan in ordered:
-        if group and size + _cost(scan) > PARTITION_BYTES:
-            yield tuple(group)
-            group, size = [], 0
-        group.append(scan)
-        size += _cost(scan)
-    if group:
-        yield tuple(group)
-
-
-def _cost(scan: FileScan) -> int:
-    return FILE_OPEN_COST + scan.data_file.file_size_in_bytes + sum(d.data_file.file_size_in_bytes for d in scan.deletes)
 
 
 def _shown(table_schema: Schema, asked: StructType, table: str) -> Schema:

@@ -15,13 +15,13 @@ from lakewright.commit import metadata_changes as changes
 from lakewright.commit.change import APPEND, OVERWRITE, MetadataChange, SnapshotChange, Step
 from lakewright.commit.publish import find_token, publish
 from lakewright.commit.result import Commit, commit_of, nothing_written
-from lakewright.commit.runs import SUCCEEDED, Run, new_run_id, open_run
-from lakewright.commit.store import TableState
+from lakewright.commit.runs import SUCCEEDED, Run, new_run_id, open_run, record_path
+from lakewright.commit.store import UNPUBLISHED, TableState
 from lakewright.commit.updates import apply
 from lakewright.commit.validate import require_branch
 from lakewright.errors import CommitOutcomeUnknown, UnsupportedOperation
 from lakewright.format.metadata import Metadata
-from lakewright.format.storage import delete_tree
+from lakewright.format.storage import delete_file, delete_tree, explained, prune_empty_folders
 from lakewright.options import ISOLATION, LEASE_SECONDS, Options, resolve
 from lakewright.plan.overwrite import Replacement, plan_replacement, replaced_partitions
 from lakewright.plan.planner import plan_write
@@ -54,6 +54,7 @@ class Transaction:
         self._run: Run | None = None
         self._options: Options | None = None
         self._open = ExitStack()
+        self._may_be_published = False
 
     @property
     def commit(self) -> Commit:
@@ -72,9 +73,12 @@ class Transaction:
                 self._publish()
         except CommitOutcomeUnknown:
             raise
-        except BaseException:
+        except BaseException as reason:
             self._drop_files()
-            raise
+            typed = explained(reason, self.state.name)
+            if typed is reason:
+                raise
+            raise typed from reason
 
     # Metadata
 
@@ -192,17 +196,23 @@ class Transaction:
         return self._run
 
     def _publish(self) -> None:
-        if self._steps:
+        if self._steps or self.state.metadata_location == UNPUBLISHED:
             options = self._options or resolve({}, session_options(self.lake.spark), self._working.properties)
-            with self._progress.phase("commit"):
-                published = publish(self.lake.store, self.state, self._steps, run_id=self.run_id, options=options, check_run=self._check_run)
+            self._may_be_published = True
+            try:
+                with self._progress.phase("commit"):
+                    published = publish(self.lake.store, self.state, self._steps, run_id=self.run_id, options=options, check_run=self._check_run)
+            except CommitOutcomeUnknown:
+                raise
+            except Exception:
+                self._may_be_published = False
+                raise
             self.state = published.state
             self.commits += published.commits
-        if any(commit.run_id != self.run_id for commit in self.commits):
+            self._may_be_published = not published.commits or any(commit.run_id == self.run_id for commit in published.commits)
+        if not self._may_be_published:
             self._drop_files()
-        if self._run is not None:
-            last = self.commits[-1]
-            self._run.finish(SUCCEEDED, snapshot_id=last.snapshot_id, rows=last.added_rows, files=last.added_files)
+        self._end_run()
         for commit in self.commits:
             self._progress.done(
                 summary(
@@ -215,14 +225,27 @@ class Transaction:
                 )
             )
 
+    def _end_run(self) -> None:
+        if self._run is None:
+            return
+        last = self.commits[-1]
+        try:
+            self._run.finish(SUCCEEDED, snapshot_id=last.snapshot_id, rows=last.added_rows, files=last.added_files)
+        except Exception as error:  # the commit is made; the record is settled by the next clean-up
+            log.warning("could not record the end of run %s: %s", self.run_id, error)
+
     def _check_run(self) -> None:
         if self._run is not None:
             self._run.require_alive()
 
     def _drop_files(self) -> None:
-        """Delete the run's data files, which no version of the table refers to."""
-        if self._run is not None:
-            delete_tree(self.state.io, self._run.prefix)
+        """Delete the run's data files, unless a version of the table may refer to them; of a table that was never made, its record too."""
+        if self._run is None or self._may_be_published:
+            return
+        delete_tree(self.state.io, self._run.prefix)
+        if self.state.metadata_location == UNPUBLISHED:
+            delete_file(self.state.io, record_path(self._run.table_location, self.run_id))
+            prune_empty_folders(self._run.table_location)
 
 
 def request_fields(how: dict[str, Any]) -> dict[str, Any]:

@@ -81,6 +81,14 @@ def fetch(jar: Jar) -> None:
     print(f"fetched {jar.group}/{jar.name} ({len(content) // 1024:,} KiB)")
 
 
+def drop_unlisted(jars: list[Jar]) -> None:
+    """What an earlier list brought would stay on class paths, which take whole folders."""
+    for group in {jar.group for jar in jars}:
+        for path in (JARS / group).iterdir():
+            if path not in {jar.path for jar in jars}:
+                path.unlink()
+
+
 def pin(jars: list[Jar]) -> None:
     lines = LIST.read_text().splitlines()
     for jar in jars:
@@ -96,6 +104,7 @@ def main(arguments: list[str]) -> None:
         raise SystemExit(f"scripts/jars.txt has no set named {', '.join(sorted(unknown))}.")
     with ThreadPoolExecutor(6) as pool:
         list(pool.map(fetch, jars))
+    drop_unlisted(jars)
     if "--pin" in arguments:
         pin(jars)
 

@@ -9,5 +9,5 @@ need_java
 .venv/bin/python -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Python 3.11 or newer is needed; set PYTHON to it.")'
 .venv/bin/pip install --quiet --disable-pip-version-check uv
 .venv/bin/uv pip install --quiet --python .venv/bin/python --requirement requirements.lock
-.venv/bin/uv pip install --quiet --python .venv/bin/python --no-deps --editable .
+.venv/bin/uv pip install --quiet --python .venv/bin/python --no-deps --config-settings editable_mode=compat --editable .
 touch .venv/.installed

@@ -9,6 +9,6 @@ PEER_PYSPARK=4.1.4
 need_postgres
 [ -x .venv-peer/bin/python ] || "${PYTHON:-python3}" -m venv .venv-peer
 grep -vE '^(pyspark|py4j)==' requirements.lock >.venv-peer/constraints.txt
-.venv/bin/uv pip install --quiet --python .venv-peer/bin/python --constraint .venv-peer/constraints.txt "pyspark==$PEER_PYSPARK" --editable '.[test]'
+.venv/bin/uv pip install --quiet --python .venv-peer/bin/python --constraint .venv-peer/constraints.txt "pyspark==$PEER_PYSPARK" --config-settings editable_mode=compat --editable '.[test]'
 .venv/bin/python scripts/fetch_jars.py peer rest s3
 touch .venv-peer/.installed

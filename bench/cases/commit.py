@@ -6,6 +6,8 @@ from bench.cases import Case, Entry, Scale
 from bench.cases.facts import committed_files
 from bench.contenders import LAKEWRIGHT, PYICEBERG
 
+ANEW = "lakewright-anew"
+
 
 def commit_files(scale: Scale) -> Case:
     params = {"count": scale.files}
@@ -21,6 +23,10 @@ def commit_history(scale: Scale) -> Case:
     return Case(
         job,
         f"{scale.commits} single-file commits",
-        (Entry(LAKEWRIGHT, job, params, warm_up), Entry(PYICEBERG, job, params, warm_up, every=100)),
+        (
+            Entry(LAKEWRIGHT, job, params, warm_up),
+            Entry(LAKEWRIGHT, "commit-history-anew", params, warm_up, ANEW),
+            Entry(PYICEBERG, job, params, warm_up, every=100),
+        ),
         committed_files,
     )

@@ -68,10 +68,23 @@ class CommitFiles(Job):
 
 
 class CommitHistory(CommitFiles):
-    """Single-file commits one after another; each loads the table anew, as separate writers would."""
+    """Single-file commits one after another by a writer that keeps its table, as `t.append` in a loop does."""
 
     def run(self) -> dict[str, float]:
-        return per_commit([lambda file=file: _commit(self.lake, [file]) for file in self.files])  # type: ignore[misc]
+        known: TableState | None = None
+
+        def commit(file: DataFile) -> None:
+            nonlocal known
+            known = _commit(self.lake, [file], known)
+
+        return per_commit(commit, self.files)
+
+
+class CommitHistoryAnew(CommitFiles):
+    """The same by writers that each open the table for their one commit, and so read its history."""
+
+    def run(self) -> dict[str, float]:
+        return per_commit(lambda file: _commit(self.lake, [file]), self.files)
 
 
 class PlanAndOpen(Job):
@@ -118,12 +131,12 @@ def _data_files(count: int) -> list[DataFile]:
     return [DataFile(spec_id=0, **{**facts, "split_offsets": tuple(facts["split_offsets"])}) for facts in file_facts(count)]
 
 
-def _commit(lake: lw.Lake, files: list[DataFile]) -> None:
-    state: TableState = lake.store.load(tuple(TABLE.split(".")))
+def _commit(lake: lw.Lake, files: list[DataFile], known: TableState | None = None) -> TableState:
+    state = lake.store.load(tuple(TABLE.split(".")), known)
     metadata = state.metadata
     head = metadata.head("main")
     change = SnapshotChange(APPEND, metadata.schema, metadata.specs, files, read_snapshot_id=head.snapshot_id if head else None)
-    publish(lake.store, state, [change], run_id=new_run_id(), options=resolve({}, {}, metadata.properties))
+    return publish(lake.store, state, [change], run_id=new_run_id(), options=resolve({}, {}, metadata.properties)).state
 
 
 JOBS: dict[str, type[Job]] = {
@@ -132,6 +145,7 @@ JOBS: dict[str, type[Job]] = {
     "append-data-source": AppendDataSource,
     "commit-files": CommitFiles,
     "commit-history": CommitHistory,
+    "commit-history-anew": CommitHistoryAnew,
     "plan-and-open": PlanAndOpen,
     "commit-and-plan": CommitAndPlan,
 }

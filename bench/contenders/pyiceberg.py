@@ -55,17 +55,10 @@ class CommitFiles(Job):
 
 
 class CommitHistory(CommitFiles):
-    """Single-file commits one after another; each loads the table anew, as separate writers would."""
-
-    def prepare(self, params: Params) -> None:
-        super().prepare(params)
-        self.catalog = fresh_catalog(self.scratch)
+    """Single-file commits one after another by a writer that keeps its table."""
 
     def run(self) -> dict[str, float]:
-        return per_commit([lambda file=file: fast_append(self.catalog.load_table(TABLE), [file]) for file in self.files])  # type: ignore[misc]
-
-    def outcome(self, full: bool) -> dict[str, Any]:
-        return {"metadata": self.catalog.load_table(TABLE).metadata_location}
+        return per_commit(lambda file: fast_append(self.table, [file]), self.files)
 
 
 class PlanAndOpen(Job):

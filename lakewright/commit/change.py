@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
+from functools import cached_property
 
 from pyiceberg.expressions import AlwaysTrue, BooleanExpression
 from pyiceberg.partitioning import PartitionSpec
@@ -13,15 +13,10 @@ from pyiceberg.schema import Schema
 from lakewright.commit.updates import Update
 from lakewright.format.data_file import DataFile
 from lakewright.format.metadata import MAIN, Json, Metadata
+from lakewright.read.prune import partition_key
 
 APPEND, OVERWRITE, DELETE, REPLACE = "append", "overwrite", "delete", "replace"
 SERIALIZABLE, SNAPSHOT = "serializable", "snapshot"
-
-
-class Scope(Protocol):
-    """The part of a table an operation read, and which others must therefore not have changed."""
-
-    def covers(self, file: DataFile) -> bool: ...
 
 
 @dataclass(frozen=True)
@@ -32,7 +27,11 @@ class PartitionScope:
     partitions: frozenset[tuple[object, ...]]
 
     def covers(self, file: DataFile) -> bool:
-        return file.spec_id != self.spec_id or file.partition in self.partitions
+        return file.spec_id != self.spec_id or partition_key(file.partition) in self._keys
+
+    @cached_property
+    def _keys(self) -> frozenset[tuple[object, ...]]:
+        return frozenset(partition_key(partition) for partition in self.partitions)
 
 
 @dataclass(frozen=True)

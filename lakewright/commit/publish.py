@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import logging
 import random
 import time
@@ -11,10 +12,10 @@ from dataclasses import dataclass
 from lakewright.commit.change import MetadataChange, SnapshotChange, Step
 from lakewright.commit.result import TOKEN, Commit, commit_of
 from lakewright.commit.snapshot import SnapshotBuilder
-from lakewright.commit.store import UNPUBLISHED, CommitRaced, PublishUnclear, Requirement, Store, TableState
+from lakewright.commit.store import UNPUBLISHED, CommitRaced, PublishInterrupted, PublishUnclear, Requirement, Store, TableState
 from lakewright.commit.updates import Update, add_snapshot, apply, set_ref
 from lakewright.commit.validate import require_branch, validate
-from lakewright.errors import CatalogUnavailable, CommitOutcomeUnknown, CommitRetriesExhausted
+from lakewright.errors import CatalogUnavailable, CommitConflict, CommitOutcomeUnknown, CommitRetriesExhausted
 from lakewright.format.metadata import Metadata, Snapshot
 from lakewright.options import RETRIES, RETRY_MAX_WAIT, RETRY_MIN_WAIT, RETRY_TOTAL, Options
 
@@ -44,7 +45,8 @@ def publish(
 
     `check_run` is called before each attempt, and raises where the run has meanwhile been taken for dead.
     """
-    builders = {id(step): SnapshotBuilder(state.io, step, run_id, options) for step in steps if isinstance(step, SnapshotChange)}
+    numbers = itertools.count()
+    builders = {id(step): SnapshotBuilder(state.io, step, run_id, options, numbers) for step in steps if isinstance(step, SnapshotChange)}
     give_up_at = time.monotonic() + options[RETRY_TOTAL] / 1000
     unclear: Exception | None = None
     head = state
@@ -60,6 +62,8 @@ def publish(
                     return done
                 check_run()
                 return _attempt(store, head, steps, builders, run_id, attempt)
+            except PublishInterrupted as error:
+                raise _given_up(state, attempt, error) from error
             except PublishUnclear as error:
                 log.warning("the catalog did not say whether the commit to %s happened, looking: %s", state.name, error)
                 unclear = error
@@ -141,14 +145,15 @@ def _already_there(head: TableState, steps: Sequence[Step], builders: dict[int, 
     known = {s["snapshot-id"] for s in head.metadata.raw.get("snapshots") or []} if builders else set()
     if builders and all(b.snapshot_id in known for b in builders.values()):
         return Published(head, _commits(head.metadata, steps, builders))
-    for step in steps:
-        if isinstance(step, SnapshotChange):
-            earlier = find_token(head.metadata, step.branch, step.token)
-            if earlier is not None:
-                for builder in builders.values():
-                    builder.discard_all()
-                return Published(head, (commit_of(earlier),))
-    return None
+    tokens = [(step.branch, step.token) for step in steps if isinstance(step, SnapshotChange) and step.token]
+    earlier = [snapshot for branch, token in tokens if (snapshot := find_token(head.metadata, branch, token)) is not None]
+    if not earlier:
+        return None
+    if len(earlier) < len(tokens):
+        raise CommitConflict(f"Token {commit_of(earlier[0]).token!r} was committed to {head.name} meanwhile, other tokens of the same transaction were not; run it again.", table=head.name)
+    for builder in builders.values():
+        builder.discard_all()
+    return Published(head, tuple(commit_of(snapshot) for snapshot in earlier))
 
 
 def _given_up(state: TableState, attempts: int, unclear: Exception | None) -> Exception:
@@ -168,6 +173,6 @@ def _given_up(state: TableState, attempts: int, unclear: Exception | None) -> Ex
 def _wait(attempt: int, options: Options) -> float:
     """Exponential back-off with full jitter, so that writers that collided once do not collide in step again."""
     ceiling = min(options[RETRY_MAX_WAIT], options[RETRY_MIN_WAIT] * 2 ** min(attempt - 1, 20))
-    return random.uniform(0.1, 1.0) * ceiling / 1000
+    return float(random.uniform(0.1, 1.0) * ceiling / 1000)
 
 

@@ -61,6 +61,11 @@ def record_path(table_location: str, run_id: str) -> str:
     return f"{table_location}/runs/{run_id}.json"
 
 
+def mark_path(table_location: str, run_id: str) -> str:
+    """Beside the record, and never written by the run itself: a heartbeat cannot wipe it out."""
+    return f"{table_location}/runs/{run_id}.rolled-back"
+
+
 def write_record(io: FileIO, table_location: str, record: RunRecord) -> None:
     write_atomically(io, record_path(table_location, record.run_id), json.dumps(asdict(record), separators=(",", ":")).encode())
 
@@ -116,8 +121,7 @@ class Run:
 
     def require_alive(self) -> None:
         """Raise where a clean-up took this run for dead, since its files may be gone."""
-        recorded = read_record(self.io, record_path(self.table_location, self.run_id))
-        if recorded.state != RUNNING:
+        if self.io.new_input(mark_path(self.table_location, self.run_id)).exists():
             raise CommitConflict(
                 f"Run {self.run_id} on {self.record.table} did not renew its lease in time and was rolled back; nothing was changed. Run the write again.",
                 table=self.record.table,

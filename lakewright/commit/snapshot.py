@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import itertools
 import secrets
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from pyiceberg.io import FileIO
 from pyiceberg.partitioning import PartitionSpec
+from pyiceberg.schema import Schema
 
 from lakewright.commit.change import SnapshotChange
 from lakewright.commit.result import RUN_ID, TOKEN
@@ -32,17 +34,18 @@ class SnapshotBuilder:
     """Builds one change on whatever head it is given, as often as the publish is retried.
 
     The snapshot id stays the same over all attempts, so that a publish whose outcome was unclear can be recognised; the
-    manifests of added files are written once and kept.
+    manifests of added files are written once and kept. `numbers` names the manifests, and is one for all builders of a run.
     """
 
     io: FileIO
     change: SnapshotChange
     run_id: str
     options: Options
+    numbers: Iterator[int] = field(default_factory=itertools.count)
     snapshot_id: int = field(default_factory=new_snapshot_id)
     _added: list[ManifestFile] | None = None
     _scratch: list[str] = field(default_factory=list)
-    _numbered: int = 0
+    _lasting: list[str] = field(default_factory=list)
 
     def build(self, base: Metadata, attempt: int) -> Json:
         """The snapshot as JSON, with every file it needs written."""
@@ -55,6 +58,7 @@ class SnapshotBuilder:
         sequence_number = base.last_sequence_number + 1
         path = f"{base.location}/metadata/snap-{self.snapshot_id}-{attempt}-{self.run_id}.avro"
         parent_id = head.snapshot_id if head else None
+        self._scratch.append(path)
         write_manifest_list(
             self.io,
             path,
@@ -64,7 +68,6 @@ class SnapshotBuilder:
             manifests=manifests,
             format_version=base.format_version,
         )
-        self._scratch.append(path)
         snapshot: Json = {
             "snapshot-id": self.snapshot_id,
             "sequence-number": sequence_number,
@@ -85,8 +88,9 @@ class SnapshotBuilder:
 
     def discard_all(self) -> None:
         self.discard_attempt()
-        for manifest in self._added or []:
-            delete_file(self.io, manifest.manifest_path)
+        for path in self._lasting:
+            delete_file(self.io, path)
+        self._lasting.clear()
         self._added = None
 
     def keep_attempt(self) -> None:
@@ -99,12 +103,12 @@ class SnapshotBuilder:
 
     def _added_manifests(self, base: Metadata) -> list[ManifestFile]:
         if self._added is None:
-            self._added = []
-            for spec_id, files in _by_spec(self.change.added).items():
-                spec = base.specs[spec_id]
+            added = []
+            for (spec_id, content), files in _files_by_kind(self.change.added).items():
                 for start in range(0, len(files), ENTRIES_PER_MANIFEST):
                     entries = (ManifestEntry(ADDED, self.snapshot_id, None, None, f) for f in files[start : start + ENTRIES_PER_MANIFEST])
-                    self._added.append(self._write(base, spec, DATA, entries))
+                    added.append(self._write(base, base.specs[spec_id], content, entries, self._lasting))
+            self._added = added
         return self._added
 
     def _without_removed(self, base: Metadata, manifests: Sequence[ManifestFile], tally: Tally) -> list[ManifestFile]:
@@ -138,9 +142,7 @@ class SnapshotBuilder:
                 else:
                     yield replace(entry, status=EXISTING)
 
-        written = self._write(base, base.specs[manifest.partition_spec_id], manifest.content, entries())
-        self._scratch.append(written.manifest_path)
-        return written
+        return self._write(base, base.specs[manifest.partition_spec_id], manifest.content, entries(), self._scratch)
 
     def _merged(self, base: Metadata, manifests: list[ManifestFile]) -> list[ManifestFile]:
         """Small manifests of one kind, once enough have gathered, as few larger ones."""
@@ -160,21 +162,19 @@ class SnapshotBuilder:
 
     def _combined(self, base: Metadata, spec: PartitionSpec, content: int, manifests: Iterable[ManifestFile]) -> ManifestFile:
         live = (replace(e, status=EXISTING) for m in manifests for e in self._entries(base, m) if e.status != DELETED)
-        written = self._write(base, spec, content, live)
-        self._scratch.append(written.manifest_path)
-        return written
+        return self._write(base, spec, content, live, self._scratch)
 
     def _entries(self, base: Metadata, manifest: ManifestFile, with_metrics: bool = True) -> Iterator[ManifestEntry]:
         return read_manifest(self.io, manifest, base.specs, with_metrics=with_metrics)
 
-    def _write(self, base: Metadata, spec: PartitionSpec, content: int, entries: Iterable[ManifestEntry]) -> ManifestFile:
-        path = f"{base.location}/metadata/{self.run_id}-m{self._numbered}.avro"
-        self._numbered += 1
+    def _write(self, base: Metadata, spec: PartitionSpec, content: int, entries: Iterable[ManifestEntry], noted: list[str]) -> ManifestFile:
+        path = f"{base.location}/metadata/{self.run_id}-m{next(self.numbers)}.avro"
+        noted.append(path)
         return write_manifest(
             self.io,
             path,
             spec=spec,
-            schema=base.schema,
+            schema=_schema_of(spec, base),
             content=content,
             snapshot_id=self.snapshot_id,
             entries=entries,
@@ -182,11 +182,19 @@ class SnapshotBuilder:
         )
 
 
-def _by_spec(files: Iterable[DataFile]) -> Mapping[int, list[DataFile]]:
-    groups: dict[int, list[DataFile]] = {}
+def _files_by_kind(files: Iterable[DataFile]) -> Mapping[tuple[int, int], list[DataFile]]:
+    """By spec and by what a manifest holds: 0 data, 1 deletes."""
+    groups: dict[tuple[int, int], list[DataFile]] = {}
     for file in files:
-        groups.setdefault(file.spec_id, []).append(file)
+        groups.setdefault((file.spec_id, int(file.content != DATA)), []).append(file)
     return groups
+
+
+def _schema_of(spec: PartitionSpec, base: Metadata) -> Schema:
+    """The newest schema that still has the columns of a spec: an old spec outlives its columns."""
+    sources = {f.source_id for f in spec.fields}
+    newest_first = [base.schema, *sorted(base.schemas.values(), key=lambda s: s.schema_id, reverse=True)]
+    return next((s for s in newest_first if sources <= s._lazy_id_to_field.keys()), base.schema)
 
 
 def _by_kind(manifests: Iterable[ManifestFile]) -> Mapping[tuple[int, int], list[ManifestFile]]:

@@ -5,8 +5,10 @@
 
 from __future__ import annotations
 
+import logging
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -14,13 +16,14 @@ from pyiceberg.catalog import Catalog
 from pyiceberg.io import FileIO
 
 from lakewright.commit.updates import Update, now_ms
-from lakewright.errors import InvalidOption, TableNotFound
+from lakewright.errors import CatalogUnavailable, InvalidOption, LakewrightError, TableExists, TableNotFound
 from lakewright.format.metadata import Json, Metadata, read_metadata, write_metadata
 from lakewright.format.storage import delete_file
 from lakewright.options import METADATA_DELETE_AFTER, METADATA_PREVIOUS_MAX
 
 Identifier = tuple[str, ...]
 Requirement = Json
+log = logging.getLogger("lakewright")
 UNPUBLISHED = ""  # metadata_location of a table that is still being made
 
 
@@ -30,6 +33,10 @@ class CommitRaced(Exception):
 
 class PublishUnclear(Exception):
     """The catalog did not say whether the publish happened."""
+
+
+class PublishInterrupted(PublishUnclear):
+    """The publish was cut short from this side (Ctrl-C, an unforeseen error), so no answer came either."""
 
 
 @dataclass(frozen=True)
@@ -72,7 +79,7 @@ def open_store(catalog: Catalog) -> Store:
     if type(catalog).__name__ == "HiveCatalog":
         from lakewright.commit.store_hive import HiveStore
 
-        return HiveStore(catalog)
+        return HiveStore(catalog)  # type: ignore[arg-type]
     raise InvalidOption(f"A {type(catalog).__name__} cannot publish Lakewright's commits; use a SQL (SQLite, PostgreSQL), REST or Hive catalog.")
 
 
@@ -81,6 +88,7 @@ class PointerStore:
 
     def __init__(self, catalog: Catalog) -> None:
         self.catalog = catalog
+        self._unclear: set[str] = set()
 
     def pointer(self, identifier: Identifier) -> str | None:
         raise NotImplementedError
@@ -106,11 +114,17 @@ class PointerStore:
     def create(self, identifier: Identifier, metadata: Metadata, run_id: str) -> TableState:
         location = metadata_path(metadata.location, 0, run_id)
         io = self._io(metadata.properties, location)
-        write_metadata(io, location, metadata)
         try:
-            self.insert(identifier, location, metadata)
-        except PublishUnclear:
-            if self.pointer(identifier) != location:
+            write_metadata(io, location, metadata)
+            with awaiting_answer():
+                self.insert(identifier, location, metadata)
+        except PublishInterrupted:
+            raise
+        except (TableExists, PublishUnclear) as error:
+            found = self._pointer_now(identifier, error)
+            if found != location:
+                if isinstance(error, TableExists):
+                    delete_file(io, location)
                 raise
         except BaseException:
             delete_file(io, location)
@@ -119,22 +133,47 @@ class PointerStore:
 
     def publish(self, base: TableState, after: Metadata, requirements: Sequence[Requirement], updates: Sequence[Update], run_id: str) -> TableState:
         after, dropped = with_metadata_log(base, after)
-        location = metadata_path(after.location, metadata_version(base.metadata_location) + 1, run_id)
-        write_metadata(base.io, location, after)
+        location = self._new_metadata_path(base, after, run_id)
         try:
-            self.swap(base, location, after)
+            write_metadata(base.io, location, after)
+            with awaiting_answer():
+                self.swap(base, location, after)
         except PublishUnclear:
+            self._unclear.add(location)
             raise
         except BaseException:
             delete_file(base.io, location)
             raise
         if dropped and METADATA_DELETE_AFTER.parse(after.properties.get("write.metadata.delete-after-commit.enabled", "false")):
-            for old in dropped:
-                delete_file(base.io, old)
+            _forget(base.io, dropped)
         return TableState(base.identifier, location, after, base.io)
+
+    def _new_metadata_path(self, base: TableState, after: Metadata, run_id: str) -> str:
+        """A name no earlier attempt used whose outcome is still open: that one may yet be published, as it was written."""
+        version = metadata_version(base.metadata_location) + 1
+        while metadata_path(after.location, version, run_id) in self._unclear:
+            version += 1
+        return metadata_path(after.location, version, run_id)
+
+    def _pointer_now(self, identifier: Identifier, unclear: Exception) -> str | None:
+        try:
+            return self.pointer(identifier)
+        except CatalogUnavailable as error:
+            raise PublishUnclear(str(unclear)) from error
 
     def _io(self, properties: dict[str, str], location: str) -> FileIO:
         return self.catalog._load_file_io(properties, location)
+
+
+@contextmanager
+def awaiting_answer() -> Iterator[None]:
+    """Around the call that publishes: what cuts it short, other than the catalog's own answer, leaves the outcome open."""
+    try:
+        yield
+    except (CommitRaced, PublishUnclear, LakewrightError):
+        raise
+    except BaseException as error:
+        raise PublishInterrupted(f"{type(error).__name__}: {error}") from error
 
 
 def metadata_path(table_location: str, version: int, run_id: str) -> str:
@@ -153,6 +192,14 @@ def with_metadata_log(base: TableState, after: Metadata) -> tuple[Metadata, list
     replaced = {"timestamp-ms": int(base.metadata.raw.get("last-updated-ms", now_ms())), "metadata-file": base.metadata_location}
     log = [*(after.raw.get("metadata-log") or []), replaced]
     return Metadata({**after.raw, "metadata-log": log[-kept:]}), [entry["metadata-file"] for entry in log[:-kept]]
+
+
+def _forget(io: FileIO, paths: list[str]) -> None:
+    for path in paths:
+        try:
+            delete_file(io, path)
+        except OSError as error:  # the commit is made, so this is no failure of it
+            log.warning("could not delete the old metadata file %s: %s", path, error)
 
 
 def not_found(catalog: Catalog, identifier: Identifier) -> TableNotFound:

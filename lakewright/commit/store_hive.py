@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import getpass
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
 from hive_metastore.ttypes import AlreadyExistsException, EnvironmentContext, LockState, NoSuchObjectException, UnlockRequest
+from hive_metastore.ttypes import Table as HiveTable
 from pyiceberg.catalog import hive
 from pyiceberg.catalog.hive import HiveCatalog
 from pyiceberg.exceptions import CommitFailedException, WaitingForLockException
@@ -35,12 +37,12 @@ class HiveStore(PointerStore):
         return location
 
     def insert(self, identifier: Identifier, location: str, metadata: Metadata) -> None:
-        table = hive.HiveTable(
+        table = HiveTable(
             dbName=identifier[0],
             tableName=identifier[-1],
-            owner=metadata.properties.get("owner", hive.getpass.getuser()),
+            owner=metadata.properties.get("owner", getpass.getuser()),
             sd=self._columns(metadata.schema, metadata.location),
-            tableType=hive.EXTERNAL_TABLE,
+            tableType="EXTERNAL_TABLE",
             parameters=hive._construct_parameters(location, None, metadata.properties),
         )
         with self._client() as client:

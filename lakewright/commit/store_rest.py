@@ -11,7 +11,7 @@ import requests
 from pyiceberg.catalog.rest import Endpoints, RestCatalog
 from pyiceberg.io import FileIO
 
-from lakewright.commit.store import CommitRaced, Identifier, PublishUnclear, Requirement, TableState, not_found
+from lakewright.commit.store import CommitRaced, Identifier, PublishUnclear, Requirement, TableState, awaiting_answer, not_found
 from lakewright.commit.updates import Update
 from lakewright.errors import CatalogUnavailable, LakewrightError, TableExists
 from lakewright.format.metadata import Json, Metadata
@@ -68,14 +68,8 @@ class RestStore:
     def _post(self, identifier: Identifier, requirements: Sequence[Requirement], updates: Sequence[Update]) -> TableState:
         name = {"namespace": list(identifier[:-1]), "name": identifier[-1]}
         body = json.dumps({"identifier": name, "requirements": list(requirements), "updates": list(updates)})
-        try:
-            response = self.catalog._session.post(self._url(identifier), data=body.encode())
-        except requests.ConnectionError as error:
-            if "refused" in str(error).lower():
-                raise CatalogUnavailable(f"The REST catalog at {self.catalog.uri} refused the connection; nothing was changed.") from error
-            raise PublishUnclear(str(error)) from error
-        except requests.RequestException as error:
-            raise PublishUnclear(str(error)) from error
+        with awaiting_answer():
+            response = self._send(identifier, body)
         if response.status_code == 409:
             raise CommitRaced(_reason(response))
         if response.status_code in DEFINITE_REFUSALS:
@@ -83,6 +77,16 @@ class RestStore:
         if not response.ok:
             raise PublishUnclear(_reason(response))
         return self._state(identifier, response.json())
+
+    def _send(self, identifier: Identifier, body: str) -> requests.Response:
+        try:
+            return self.catalog._session.post(self._url(identifier), data=body.encode())
+        except requests.ConnectionError as error:
+            if "refused" in str(error).lower():
+                raise CatalogUnavailable(f"The REST catalog at {self.catalog.uri} refused the connection; nothing was changed.") from error
+            raise PublishUnclear(str(error)) from error
+        except requests.RequestException as error:
+            raise PublishUnclear(str(error)) from error
 
     def _state(self, identifier: Identifier, answer: Json) -> TableState:
         metadata = Metadata(answer["metadata"])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import shutil
 from collections.abc import Iterator
@@ -12,6 +13,24 @@ from urllib.parse import urlparse
 from pyarrow.fs import FileSelector, FileSystem, FileType
 from pyiceberg.io import FileIO
 from pyiceberg.io.pyarrow import PyArrowFileIO
+
+from lakewright.errors import PermissionRefused, StorageFull
+
+
+_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+_REFUSED = (errno.EACCES, errno.EPERM, errno.EROFS)
+
+
+def explained(error: BaseException, where: str) -> BaseException:
+    """A file system's refusal as a typed error; anything else as it is. Arrow gives the reason in words only."""
+    if not isinstance(error, OSError):
+        return error
+    reason = str(error)
+    if error.errno in _FULL or "No space left" in reason or "quota exceeded" in reason.lower():
+        return StorageFull(f"There is no space left for {where}: {reason}. Free some and run it again; the table is as before.")
+    if error.errno in _REFUSED or "Permission denied" in reason or "Read-only file system" in reason or "ACCESS_DENIED" in reason:
+        return PermissionRefused(f"The store refuses to write {where}: {reason}. Grant write access and run it again; the table is as before.")
+    return error
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +63,10 @@ def list_files(io: FileIO, location: str) -> Iterator[StoredFile]:
         for folder, _, names in os.walk(root):
             for name in names:
                 path = os.path.join(folder, name)
-                stat = os.stat(path)
+                try:
+                    stat = os.stat(path)
+                except FileNotFoundError:  # deleted since it was listed
+                    continue
                 yield StoredFile(prefix + path, stat.st_size, stat.st_mtime_ns // 1_000_000)
         return
     fs, path = filesystem(io, location)

@@ -3,21 +3,23 @@
 from __future__ import annotations
 
 import logging
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from lakewright.commit.metadata_changes import set_properties
 from lakewright.commit.publish import publish
 from lakewright.commit.result import RUN_ID
-from lakewright.commit.runs import ROLLED_BACK, RUNNING, SUCCEEDED, RunRecord, list_runs, new_run_id, write_record
+from lakewright.commit.runs import ROLLED_BACK, RUNNING, SUCCEEDED, RunRecord, list_runs, mark_path, new_run_id, write_record
 from lakewright.commit.store import Store, TableState
 from lakewright.commit.updates import now_ms
 from lakewright.format.data_file import DELETED
 from lakewright.format.manifests import read_manifest, read_manifest_list
-from lakewright.format.storage import StoredFile, delete_file, list_files, prune_empty_folders
+from lakewright.format.storage import StoredFile, delete_file, list_files, prune_empty_folders, write_atomically
 from lakewright.options import resolve
 
 FENCE = "lakewright.runs-settled-at"
+RUN_IDS = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 log = logging.getLogger("lakewright")
 
 
@@ -37,21 +39,25 @@ class Removed:
 
 def remove_orphans(store: Store, state: TableState, *, older_than_hours: float = 72, dry_run: bool = False) -> Removed:
     """Settle dead runs and delete what they left, then unreferenced files older than the given age. Live runs are left alone."""
-    runs = {record.run_id: record for record in list_runs(state.io, state.metadata.location)}
-    dead = [record for record in runs.values() if record.state == RUNNING and not record.alive]
+    # In this order: a file listed has its run's record by then, and what a run recorded as succeeded committed is in the state.
+    stored = [f for folder in ("data", "metadata") for f in list_files(state.io, f"{state.metadata.location}/{folder}")]
+    runs = list_runs(state.io, state.metadata.location)
+    over = {record.run_id: not record.alive for record in runs}
+    dead = [record for record in runs if record.state == RUNNING and over[record.run_id]]
+    state = store.load(state.identifier, known=state)
     if dead and not dry_run:
         state, settled = _fence_off(store, state, dead)
     else:
         settled = [_settled(state, record) for record in dead]
-    runs.update({record.run_id: record for record in settled})
-    stored = [f for folder in ("data", "metadata") for f in list_files(state.io, f"{state.metadata.location}/{folder}")]
     used = {_name(path) for path in reachable(state)}
     cutoff = now_ms() - int(older_than_hours * 3_600_000)
-    doomed = [f for f in stored if _name(f.path) not in used and _is_orphan(f, runs, cutoff)]
+    doomed = [f for f in stored if _name(f.path) not in used and _is_orphan(f, over, cutoff)]
     if not dry_run:
         for file in doomed:
             delete_file(state.io, file.path)
-        prune_empty_folders(f"{state.metadata.location}/data")
+        for record in runs:
+            if over[record.run_id]:
+                prune_empty_folders(record.prefix)
     rolled_back = tuple(record.run_id for record in settled if record.state == ROLLED_BACK)
     return Removed(tuple(f.path for f in doomed), sum(f.size for f in doomed), rolled_back, dry_run)
 
@@ -60,7 +66,7 @@ def _fence_off(store: Store, state: TableState, dead: list[RunRecord]) -> tuple[
     """Mark dead runs, then move the table on by one version: a run that only slept loses its compare-and-swap and sees the mark."""
     location = state.metadata.location
     for record in dead:
-        write_record(state.io, location, replace(record, state=ROLLED_BACK))
+        write_atomically(state.io, mark_path(location, record.run_id), b"")
     fence = set_properties({FENCE: str(now_ms())})
     state = publish(store, state, [fence], run_id=new_run_id(), options=resolve({}, {}, state.metadata.properties)).state
     settled = [_settled(state, record) for record in dead]
@@ -90,12 +96,10 @@ def reachable(state: TableState) -> Iterator[str]:
                         yield file.data_file.file_path
 
 
-def _is_orphan(file: StoredFile, runs: dict[str, RunRecord], cutoff_ms: int) -> bool:
+def _is_orphan(file: StoredFile, over: dict[str, bool], cutoff_ms: int) -> bool:
     """A run's record speaks for its files, at any age; without one only age does."""
-    owner = next((record for run_id, record in runs.items() if run_id in file.path), None)
-    if owner is None:
-        return file.modified_ms < cutoff_ms
-    return not owner.alive
+    owners = [over[run_id] for run_id in RUN_IDS.findall(file.path) if run_id in over]
+    return all(owners) if owners else file.modified_ms < cutoff_ms
 
 
 def _settled(state: TableState, record: RunRecord) -> RunRecord:

@@ -6,9 +6,10 @@ from typing import TYPE_CHECKING
 
 from pyiceberg.partitioning import PartitionField, PartitionSpec
 from pyiceberg.table.sorting import NullOrder, SortDirection, SortField, SortOrder
-from pyiceberg.transforms import IdentityTransform, VoidTransform
+from pyiceberg.transforms import IdentityTransform, TruncateTransform, VoidTransform
 
 from lakewright.options import ADVISORY_PARTITION_SIZE, DISTRIBUTION, FANOUT, TARGET_FILE_SIZE, Options
+from lakewright.plan.partition_codes import code_column
 from lakewright.plan.transform_columns import source_column, with_transform
 from lakewright.plan.write_plan import WritePlan
 
@@ -45,12 +46,16 @@ def distribution_settings(plan: WritePlan) -> dict[str, str]:
 
 
 def with_partition_columns(plan: WritePlan, df: DataFrame) -> tuple[DataFrame, list[str]]:
-    """Adds one column per partition field, under names no table column has."""
+    """Adds the code of each partition field as a column, `__lw_p0` for the first of the spec."""
+    from pyspark.sql import functions as F
+
     names = []
     for index, field in partition_fields(plan.spec):
         name = f"{PARTITION_PREFIX}{index}"
         source = plan.schema.find_field(field.source_id).field_type
         df = with_transform(df, name, field.transform, source, source_column(plan.schema, field.source_id))
+        if isinstance(field.transform, IdentityTransform | TruncateTransform):
+            df = df.withColumn(name, code_column(source, F.col(name)))
         names.append(name)
     return df, names
 

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from pyiceberg.conversions import to_json
+from pyiceberg.expressions.literals import AboveMax, BelowMin, literal
 from pyiceberg.partitioning import PartitionSpec
 from pyiceberg.schema import Schema
 from pyiceberg.table.sorting import SortOrder
@@ -205,10 +205,11 @@ class _Change:
         if not isinstance(kind, PrimitiveType):
             raise self.refuse(f"Column {path!r}{in_table(self.table)}: only columns with a plain type can have a default.", path)
         try:
+            if isinstance(literal(value).to(kind), (AboveMax, BelowMin)):
+                raise ValueError("out of range")
             made = NestedField(1, "c", kind, initial_default=value).initial_default
-            to_json(kind, made)
-        except (TypeError, ValueError, AttributeError, ArithmeticError) as error:
-            raise SchemaError(f"The default {value!r} of column {path!r}{in_table(self.table)} is not a {kind}: {error}", table=self.table, column=path) from error
+        except (TypeError, ValueError, ArithmeticError) as error:
+            raise SchemaError(f"The default {value!r} of column {path!r}{in_table(self.table)} is not of type {kind}: {error}.", table=self.table, column=path) from error
         return {"initial_default": made, "write_default": made} if initial else {"write_default": made}
 
     def apply(self) -> StructType:

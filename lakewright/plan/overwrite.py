@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from pyiceberg.expressions import AlwaysTrue, BooleanExpression
 from pyiceberg.expressions.visitors import _StrictMetricsEvaluator, expression_evaluator, rewrite_not, strict_projection
@@ -18,7 +19,7 @@ from lakewright.commit.store import TableState
 from lakewright.format.data_file import DataFile
 from lakewright.format.metadata import Metadata, Snapshot
 from lakewright.plan.filters import Filter, parse_where
-from lakewright.plan.transform_columns import source_column, transform_column
+from lakewright.plan.partition_scope import outside_partitions
 from lakewright.plan.write_plan import WritePlan
 from lakewright.read.frame import to_dataframe
 from lakewright.read.prune import optional_schema
@@ -75,28 +76,9 @@ def replaced_partitions(
     kept: list[DataFile] = []
     if other and plan.spec.fields:
         rows = to_dataframe(spark, state.io, metadata, Scan(scan.snapshot, tuple(other)))
-        kept = write_files(plan, _outside_partitions(spark, rows, plan, scope))
+        kept = write_files(plan, outside_partitions(plan, rows, scope.partitions))
     removed = with_their_deletes(state, metadata, head, Scan(scan.snapshot, (*same, *other)))
     return Replacement(removed, partitions=scope), kept
-
-
-def _outside_partitions(spark: SparkSession, rows: DataFrame, plan: WritePlan, scope: PartitionScope) -> DataFrame:
-    """Rows whose partition under the plan's spec is not among those replaced, compared null-safely."""
-    from pyspark.sql import functions as F
-
-    columns = []
-    for n, part in enumerate(plan.spec.fields):
-        source = plan.schema.find_field(part.source_id)
-        columns.append(transform_column(part.transform, source.field_type, source_column(plan.schema, part.source_id)).alias(f"__lw_{n}"))
-    keyed = rows.select("*", *columns)
-    kinds = [keyed.schema[f"__lw_{n}"].dataType for n in range(len(columns))]
-    replaced = F.lit(False)
-    for partition in scope.partitions:
-        same = F.lit(True)
-        for n, value in enumerate(partition):
-            same = same & F.col(f"__lw_{n}").eqNullSafe(F.lit(value).cast(kinds[n]))
-        replaced = replaced | same
-    return keyed.filter(~replaced).drop(*(f"__lw_{n}" for n in range(len(columns))))
 
 
 def with_their_deletes(state: TableState, metadata: Metadata, head: Snapshot | None, removed: Scan) -> frozenset[str]:
@@ -123,9 +105,9 @@ class WholeFiles:
 
     def match(self, file: DataFile) -> bool:
         by_partition = self._partitions[file.spec_id]
-        return self._metrics.eval(file) or (by_partition is not None and bool(by_partition(Record(*file.partition))))  # type: ignore[arg-type]
+        return self._metrics.eval(file) or (by_partition is not None and by_partition(Record(*file.partition)))  # type: ignore[arg-type]
 
-    def _by_partition(self, spec: PartitionSpec) -> object:
+    def _by_partition(self, spec: PartitionSpec) -> Callable[[Any], bool] | None:
         if any(f.source_id not in self._schema._lazy_id_to_field for f in spec.fields) or not spec.fields:
             return None
         struct = Schema(*(NestedField(f.field_id, f.name, f.field_type, required=False) for f in spec.partition_type(self._schema).fields))

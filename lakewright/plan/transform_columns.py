@@ -109,11 +109,14 @@ def micros_column(source_type: IcebergType, column: Column) -> Column:
     return seconds * F.lit(1_000_000) + (F.extract(F.lit("SECOND"), column) * F.lit(1_000_000)).cast("bigint")
 
 
-def unscaled_column(source_type: DecimalType, column: Column) -> Column:
-    """A decimal's digits as a whole number: a decimal of scale 0."""
+def _unscaled(source_type: DecimalType, column: Column) -> Column:
+    """A decimal's digits as a whole number. Wide ones go by text, as multiplying would round them."""
     from pyspark.sql import functions as F
 
-    return (column * F.lit(Decimal(10) ** source_type.scale)).cast(f"decimal({source_type.precision},0)")
+    if source_type.precision <= 18:
+        return (column * F.lit(Decimal(10) ** source_type.scale)).cast("bigint")
+    digits = "S" + "0" * max(1, source_type.precision - source_type.scale) + ("D" + "0" * source_type.scale if source_type.scale else "")
+    return F.replace(F.to_char(column, F.lit(digits)), F.lit("."), F.lit("")).cast("decimal(38,0)")
 
 
 def _counted(source_type: IcebergType, column: Column) -> Column | None:
@@ -151,9 +154,9 @@ def _minimal_bytes(source_type: DecimalType, column: Column) -> Column:
     """The shortest big-endian two's complement of the unscaled value, which is what the specification hashes."""
     from pyspark.sql import functions as F
 
-    unscaled = unscaled_column(source_type, column)
+    unscaled = _unscaled(source_type, column)
     if source_type.precision <= 18:
-        digits = F.lpad(F.hex(unscaled.cast("bigint")), 16, "0")
+        digits = F.lpad(F.hex(unscaled), 16, "0")
     else:
         word, words = F.lit(Decimal(2**32)), []
         for _ in range(3):
@@ -179,9 +182,21 @@ def _truncate(source_type: IcebergType, column: Column, width: int) -> Column:
             remainder = F.pmod(column, F.lit(width).cast("bigint"))
             wrapped = (column.cast("decimal(20,0)") - remainder + F.lit(Decimal(2**64))).cast("bigint")
             return F.when((column < LONG_MIN + width) & (column - F.lit(LONG_MIN) < remainder), wrapped).otherwise(column - remainder)
+        case DecimalType() if source_type.precision == 38 and source_type.scale:
+            return _truncate_widest(source_type, column, width)
         case DecimalType():
             return column - F.pmod(column, F.lit(Decimal(width).scaleb(-source_type.scale)))
     raise InvalidTransform(f"truncate does not take a column of type {source_type}.")
+
+
+def _truncate_widest(source_type: DecimalType, column: Column, width: int) -> Column:
+    """By text: Spark would give the difference of two such decimals one digit less."""
+    from pyspark.sql import functions as F
+
+    unscaled = _unscaled(source_type, column)
+    digits = F.to_char(unscaled - F.pmod(unscaled, F.lit(Decimal(width))), F.lit("S" + "0" * 38))
+    whole, fraction = F.substring(digits, 1, 39 - source_type.scale), F.right(digits, F.lit(source_type.scale))
+    return F.concat(whole, F.lit("."), fraction).cast(f"decimal(38,{source_type.scale})")
 
 
 def _date(source_type: IcebergType, column: Column) -> Column:

@@ -69,12 +69,15 @@ class DeleteIndex:
             )
         scope = (file.spec_id, partition_key(file.partition))
         if file.content == EQUALITY_DELETES:
-            partitioned = any(not isinstance(field.transform, VoidTransform) for field in specs[file.spec_id].fields)
-            (self._equality[scope] if partitioned else self._everywhere).append(delete)
+            (self._everywhere if is_unpartitioned(specs[file.spec_id]) else self._equality[scope]).append(delete)
         elif (path := _only_path(file)) is not None:
             self._by_path[path].append(delete)
         else:
             self._positions[scope].append(delete)
+
+
+def is_unpartitioned(spec: PartitionSpec) -> bool:
+    return all(isinstance(field.transform, VoidTransform) for field in spec.fields)
 
 
 def _from(deletes: Iterable[DeleteFile], sequence_number: int) -> list[DeleteFile]:

@@ -13,8 +13,8 @@ from lakewright.errors import DuplicateColumn
 from lakewright.format.data_file import DataFile
 from lakewright.format.metadata import Metadata
 from lakewright.format.paths import partition_path
-from lakewright.read.layout import placeholder
-from lakewright.read.native import FILE, POSITION, quoted
+from lakewright.read.layout import FILE, POSITION, placeholder
+from lakewright.read.native import quoted
 from lakewright.read.scan import FileScan
 
 if TYPE_CHECKING:
@@ -48,7 +48,7 @@ def with_file_info(spark: SparkSession, metadata: Metadata, files: Sequence[File
     return frame.join(F.broadcast(_file_info(spark, metadata, files, key)), F.col(FILE) == F.col(KEY), "left")
 
 
-def metadata_columns(metadata: Metadata, schema: Schema) -> list[Column]:
+def metadata_values(metadata: Metadata, schema: Schema) -> list[Column]:
     """The columns of `metadata=True`, from a frame that went through `with_file_info`."""
     from pyspark.sql import functions as F
 

@@ -11,18 +11,16 @@ from pyiceberg.schema import Schema
 
 from lakewright.errors import UnsupportedOperation
 from lakewright.format.metadata import Metadata
-from lakewright.plan.types import iceberg_to_spark, spark_struct
+from lakewright.plan.types import spark_struct
 from lakewright.read.arrow_frame import scan_arrow
-from lakewright.read.fileinfo import METADATA_COLUMNS, check_no_clash, lineage_fields, metadata_columns, with_file_info
+from lakewright.read.fileinfo import check_no_clash, lineage_fields, metadata_values, with_file_info
 from lakewright.read.native import quoted, scan_native
 from lakewright.read.native_deletes import apply_deletes, dropped_fields, equality_ids
 from lakewright.read.paths import is_hidden, reported_path, spark_path, spark_reaches
 from lakewright.read.scan import FileScan, Scan
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
-
-    from lakewright.plan.filters import Filter
+    from pyspark.sql import Column, DataFrame, SparkSession
 
 AUTO, NATIVE, ARROW = "auto", "native", "arrow"
 METADATA_TYPES = "_commit_id bigint, _commit_time timestamp, _row_id bigint, _last_updated_sequence_number bigint, _key string, _partition string, _spec_id int, _file string, _pos bigint"
@@ -35,8 +33,8 @@ def to_dataframe(
     scan: Scan,
     *,
     schema: Schema | None = None,
-    where: Filter | None = None,
-    with_metadata: bool = False,
+    where: str | Column | None = None,
+    metadata_columns: bool = False,
     engine: str = AUTO,
     table: str | None = None,
 ) -> DataFrame:
@@ -45,14 +43,14 @@ def to_dataframe(
     engine: `native` reads with Spark, `arrow` in Python tasks; `auto` takes Spark for every file Spark can open.
     """
     schema = schema or metadata.schema
-    if with_metadata:
+    if metadata_columns:
         check_no_clash(schema, table)
     native, arrow = _split(spark, scan.files, engine)
-    frames = _native_frames(spark, io, metadata, native, schema, with_metadata)
+    frames = _native_frames(spark, io, metadata, native, schema, metadata_columns)
     if arrow:
-        frames.append(_arrow_frame(spark, io, metadata, arrow, schema, with_metadata))
-    frame = reduce(lambda left, right: left.unionAll(right), frames) if frames else _empty(spark, schema, with_metadata)
-    return frame if where is None or where.sql is None else frame.where(where.sql)
+        frames.append(_arrow_frame(spark, io, metadata, arrow, schema, metadata_columns))
+    frame = reduce(lambda left, right: left.unionAll(right), frames) if frames else _empty(spark, schema, metadata_columns)
+    return frame if where is None else frame.where(where)
 
 
 def _split(spark: SparkSession, files: Sequence[FileScan], engine: str) -> tuple[list[FileScan], list[FileScan]]:
@@ -73,8 +71,8 @@ def _split(spark: SparkSession, files: Sequence[FileScan], engine: str) -> tuple
     return native, arrow
 
 
-def _native_frames(spark: SparkSession, io: FileIO, metadata: Metadata, files: Sequence[FileScan], schema: Schema, with_metadata: bool) -> list[DataFrame]:
-    lineage = lineage_fields(metadata) if with_metadata else []
+def _native_frames(spark: SparkSession, io: FileIO, metadata: Metadata, files: Sequence[FileScan], schema: Schema, metadata_columns: bool) -> list[DataFrame]:
+    lineage = lineage_fields(metadata) if metadata_columns else []
     frames = []
     for deleted in (False, True):
         group = [file for file in files if bool(file.deletes) is deleted]
@@ -82,34 +80,34 @@ def _native_frames(spark: SparkSession, io: FileIO, metadata: Metadata, files: S
             continue
         extra = [*lineage, *(dropped_fields(metadata, schema, equality_ids(group)) if deleted else ())]
         wide = Schema(*schema.fields, *extra, schema_id=schema.schema_id)
-        frame = scan_native(spark, io, metadata, [file.data_file for file in group], wide, with_position=deleted or with_metadata)
+        frame = scan_native(spark, io, metadata, [file.data_file for file in group], wide, with_position=deleted or metadata_columns)
         if deleted:
             frame = apply_deletes(spark, io, metadata, group, wide, frame)
-        frames.append(_shown(spark, metadata, group, schema, frame, with_metadata))
+        frames.append(_shown(spark, metadata, group, schema, frame, metadata_columns))
     return frames
 
 
-def _shown(spark: SparkSession, metadata: Metadata, files: Sequence[FileScan], schema: Schema, frame: DataFrame, with_metadata: bool) -> DataFrame:
+def _shown(spark: SparkSession, metadata: Metadata, files: Sequence[FileScan], schema: Schema, frame: DataFrame, metadata_columns: bool) -> DataFrame:
     names = [quoted(f.name) for f in schema.fields]
-    if not with_metadata:
+    if not metadata_columns:
         return frame if frame.columns == [f.name for f in schema.fields] else frame.select(*names)
     frame = with_file_info(spark, metadata, files, frame, lambda path: reported_path(spark_path(spark, path)))
-    return frame.select(*names, *metadata_columns(metadata, schema))
+    return frame.select(*names, *metadata_values(metadata, schema))
 
 
-def _arrow_frame(spark: SparkSession, io: FileIO, metadata: Metadata, files: Sequence[FileScan], schema: Schema, with_metadata: bool) -> DataFrame:
-    wide = Schema(*schema.fields, *(lineage_fields(metadata) if with_metadata else ()), schema_id=schema.schema_id)
-    frame = scan_arrow(spark, io, metadata, files, wide, with_position=with_metadata)
-    if not with_metadata:
+def _arrow_frame(spark: SparkSession, io: FileIO, metadata: Metadata, files: Sequence[FileScan], schema: Schema, metadata_columns: bool) -> DataFrame:
+    wide = Schema(*schema.fields, *(lineage_fields(metadata) if metadata_columns else ()), schema_id=schema.schema_id)
+    frame = scan_arrow(spark, io, metadata, files, wide, with_position=metadata_columns)
+    if not metadata_columns:
         return frame
     frame = with_file_info(spark, metadata, files, frame, lambda path: path)
-    return frame.select(*(quoted(f.name) for f in schema.fields), *metadata_columns(metadata, schema))
+    return frame.select(*(quoted(f.name) for f in schema.fields), *metadata_values(metadata, schema))
 
 
-def _empty(spark: SparkSession, schema: Schema, with_metadata: bool) -> DataFrame:
+def _empty(spark: SparkSession, schema: Schema, metadata_columns: bool) -> DataFrame:
     from pyspark.sql.types import StructType
 
     struct = spark_struct(schema.as_struct(), nullable=True)
-    if with_metadata:
+    if metadata_columns:
         struct = StructType([*struct.fields, *StructType.fromDDL(METADATA_TYPES).fields])
     return spark.createDataFrame([], struct)

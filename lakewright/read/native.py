@@ -9,19 +9,16 @@ from functools import reduce
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 from pyiceberg.io import FileIO
 from pyiceberg.schema import Schema
-from pyiceberg.table.name_mapping import NameMapping, parse_mapping_from_json
 from pyiceberg.transforms import IdentityTransform
 from pyiceberg.types import DoubleType, FloatType, IcebergType, ListType, MapType, NestedField, StructType, UUIDType
 
-from lakewright.errors import CorruptFile
 from lakewright.format.data_file import DataFile
 from lakewright.format.metadata import Metadata
-from lakewright.format.storage import local_path
 from lakewright.plan.types import spark_struct, spark_type
-from lakewright.read.layout import NAME_MAPPING, Layout, layout_by_id, layout_by_name, layout_of_file, needs_footers, physical_struct
+from lakewright.read.footers import file_schema, identity_value, layout_in, missing, name_mapping
+from lakewright.read.layout import FILE, POSITION, Layout, layout_by_id, layout_by_name, needs_footers, physical_struct
 from lakewright.read.paths import reported_path, spark_path
 from lakewright.read.values import internal_array
 from lakewright.session import settings
@@ -29,7 +26,6 @@ from lakewright.session import settings
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
 
-FILE, POSITION = "_lw_file", "_lw_pos"
 FIELD_ID_READ = "spark.sql.parquet.fieldId.read.enabled"
 LISTING_THRESHOLD = "spark.sql.sources.parallelPartitionDiscovery.threshold"
 SPARK_LISTS_ITSELF = 32
@@ -77,36 +73,6 @@ def _by_footer(io: FileIO, metadata: Metadata, files: Sequence[DataFile], schema
         layout = layout_in(file, found, schema, mapping)
         groups.setdefault(layout.key, (layout, []))[1].append(file)
     return [(layout, members) for layout, members in groups.values()]
-
-
-def name_mapping(metadata: Metadata) -> NameMapping | None:
-    text = metadata.properties.get(NAME_MAPPING)
-    return parse_mapping_from_json(text) if text else None
-
-
-def layout_in(file: DataFile, physical: pa.Schema, schema: Schema, mapping: NameMapping | None) -> Layout:
-    layout = layout_of_file(physical, schema, mapping)
-    if layout is None:
-        raise CorruptFile(f"Data file {file.file_path} has no field ids and the table has no {NAME_MAPPING}: set that property to say which column is which.")
-    return layout
-
-
-def file_schema(io: FileIO, path: str) -> pa.Schema:
-    """The schema in a file's footer, with field ids."""
-    try:
-        local = local_path(path)
-        if local is not None:
-            return pq.read_schema(local)
-        with io.new_input(path).open() as stream:
-            return pq.read_schema(stream)
-    except FileNotFoundError as error:
-        raise missing(path) from error
-    except (OSError, pa.ArrowException) as error:
-        raise CorruptFile(f"Data file {path} cannot be read: {error}") from error
-
-
-def missing(path: str) -> CorruptFile:
-    return CorruptFile(f"Data file {path} is missing. Restore it, or roll the table back to a snapshot that does not use it.")
 
 
 def _scan(spark: SparkSession, metadata: Metadata, files: Sequence[DataFile], schema: Schema, layout: Layout, with_position: bool) -> DataFrame:
@@ -161,14 +127,6 @@ def _with_constants(
     lookup = spark.createDataFrame(pa.table({key: [reported_path(spark_path(spark, file.file_path)) for file in files], **values}))
     joined = frame.join(F.broadcast(lookup), F.col(FILE) == F.col(key), "left")
     return {f.field_id: F.coalesce(F.col(names[f.field_id]).cast(spark_type(f.field_type)), _default(f)) for f in fields}, joined
-
-
-def identity_value(metadata: Metadata, file: DataFile, source_id: int) -> Any:
-    """What a file's partition says of a column, where the column itself is the partition."""
-    for at, f in enumerate(metadata.specs[file.spec_id].fields):
-        if f.source_id == source_id and isinstance(f.transform, IdentityTransform):
-            return file.partition[at]
-    return None
 
 
 def _exposed(column: Column, source: NestedField, layout: Layout) -> Column:

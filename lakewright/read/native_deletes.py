@@ -14,9 +14,9 @@ from pyiceberg.types import NestedField, StructType
 
 from lakewright.errors import CorruptFile
 from lakewright.format.metadata import Metadata
-from lakewright.read.deletes import DeleteFile
-from lakewright.read.layout import placeholder
-from lakewright.read.native import FILE, POSITION, open_parquet, quoted, scan_native
+from lakewright.read.deletes import DeleteFile, is_unpartitioned
+from lakewright.read.layout import FILE, POSITION, placeholder
+from lakewright.read.native import open_parquet, quoted, scan_native
 from lakewright.read.paths import reported_path, spark_path
 from lakewright.read.prune import partition_key
 from lakewright.read.scan import FileScan
@@ -116,8 +116,8 @@ def _without_equal(
     """One anti join for each of: deletes that hold everywhere, and deletes that hold in their own partition."""
     paths = [path_to(schema, field_id) for field_id in ids]
     keys = Schema(*(f for f in schema.fields if f.name in {path[0] for path in paths}))
-    everywhere = [d for d in deletes if not metadata.specs[d.data_file.spec_id].fields]
-    local = [d for d in deletes if metadata.specs[d.data_file.spec_id].fields]
+    everywhere = [d for d in deletes if is_unpartitioned(metadata.specs[d.data_file.spec_id])]
+    local = [d for d in deletes if not is_unpartitioned(metadata.specs[d.data_file.spec_id])]
     for group, is_local in ((everywhere, False), (local, True)):
         if group:
             removed = _deleted_values(spark, io, metadata, group, keys, paths, scopes)

@@ -18,12 +18,9 @@ from pyiceberg.expressions import (
     And,
     BooleanExpression,
     BoundPredicate,
-    EqualTo,
     GreaterThan,
     GreaterThanOrEqual,
-    In,
     IsNaN,
-    LiteralPredicate,
     Or,
     UnboundPredicate,
 )
@@ -139,22 +136,10 @@ class _SparkSemantics(BooleanExpressionVisitor[BooleanExpression]):
         raise ValueError(f"A filter to prune with names columns and is not bound: {predicate}")
 
     def visit_unbound_predicate(self, predicate: UnboundPredicate) -> BooleanExpression:
-        if not isinstance(predicate.term.bind(self.schema).ref().field.field_type, (FloatType, DoubleType)):
-            return predicate
-        if isinstance(predicate, In):
-            numbers = {v for v in predicate.literals if not _is_nan(v.value)}
-            return predicate if len(numbers) == len(predicate.literals) else Or(In(predicate.term, numbers), IsNaN(predicate.term))
-        if isinstance(predicate, LiteralPredicate) and _is_nan(predicate.literal.value):
-            return _compared_with_nan(predicate)
-        if isinstance(predicate, (GreaterThan, GreaterThanOrEqual)):
+        is_float = isinstance(predicate.term.bind(self.schema).ref().field.field_type, (FloatType, DoubleType))
+        if is_float and isinstance(predicate, (GreaterThan, GreaterThanOrEqual)):
             return Or(predicate, IsNaN(predicate.term))
         return predicate
-
-
-def _compared_with_nan(predicate: LiteralPredicate) -> BooleanExpression:
-    if isinstance(predicate, (EqualTo, GreaterThanOrEqual)):
-        return IsNaN(predicate.term)
-    return AlwaysFalse() if isinstance(predicate, GreaterThan) else AlwaysTrue()
 
 
 def _is_nan(value: Any) -> bool:

@@ -29,7 +29,7 @@ def read(
 ) -> DataFrame:
     zone = time_zone(spark)
     snapshot = resolve(state.metadata, snapshot_id=snapshot_id, as_of=as_of, ref=ref, time_zone=zone)
-    schema = read_schema(state.metadata, snapshot, ref=ref, travelled=snapshot_id is not None or as_of is not None)
+    schema = read_schema(state.metadata, snapshot, snapshot_id=snapshot_id, as_of=as_of, ref=ref)
     chosen = parse_where(where, schema, state.name, session_tz=zone)
     scan = plan_scan(state.io, state.metadata, snapshot, chosen, schema=schema)
     return to_dataframe(spark, state.io, state.metadata, scan, schema=schema, where=chosen.sql, metadata_columns=metadata_columns)

@@ -51,14 +51,9 @@ def resolve(
 
 
 def read_schema(
-    metadata: Metadata,
-    snapshot: Snapshot | None,
-    *,
-    snapshot_id: int | HasSnapshot | None = None,
-    as_of: Moment | None = None,
-    ref: str | None = None,
+    metadata: Metadata, snapshot: Snapshot | None, *, snapshot_id: int | HasSnapshot | None = None, as_of: Moment | None = None, ref: str | None = None
 ) -> Schema:
-    """The schema of a read so asked for: the current one for the head and for branches, the snapshot's own for an id, a time or a tag."""
+    """The schema of a read asked for like this: the current one for the head and for branches, the snapshot's own for an id, a time or a tag."""
     is_tag = ref is not None and metadata.refs.get(ref, {}).get("type") == "tag"
     if snapshot is None or snapshot.schema_id is None or (snapshot_id is None and as_of is None and not is_tag):
         return metadata.schema

@@ -1,0 +1,169 @@
+"""Reading data files with Arrow, deletes applied: what a Python task does where Spark itself cannot open the files."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+from pyiceberg.io import FileIO
+from pyiceberg.schema import Schema
+from pyiceberg.table.name_mapping import NameMapping
+
+from lakewright.errors import CorruptFile
+from lakewright.format.metadata import Metadata
+from lakewright.read.deletes import DeleteFile
+from lakewright.read.footers import identity_value, layout_in, missing, name_mapping
+from lakewright.read.layout import FILE, POSITION
+from lakewright.read.native_deletes import dropped_fields, equality_ids, path_to
+from lakewright.read.projection import output_schema, project
+from lakewright.read.scan import FileScan
+
+BATCH_ROWS = 16_384
+
+
+@dataclass(frozen=True)
+class ArrowRead:
+    """What is the same for all files of a read; it pickles. `wide` also has the columns that only deletes compare."""
+
+    schema: Schema
+    wide: Schema
+    mapping: NameMapping | None
+    with_position: bool
+
+    @property
+    def output(self) -> pa.Schema:
+        schema = output_schema(self.schema)
+        return schema.append(pa.field(FILE, pa.string())).append(pa.field(POSITION, pa.int64())) if self.with_position else schema
+
+
+@dataclass(frozen=True)
+class ArrowFile:
+    """One file of a read; it pickles. constants: what its partition says of columns the file may lack."""
+
+    scan: FileScan
+    constants: Mapping[int, Any]
+
+
+def arrow_read(metadata: Metadata, files: Sequence[FileScan], schema: Schema, *, with_position: bool = False) -> ArrowRead:
+    extra = dropped_fields(metadata, schema, equality_ids(files))
+    return ArrowRead(schema, Schema(*schema.fields, *extra), name_mapping(metadata), with_position)
+
+
+def arrow_file(metadata: Metadata, file: FileScan, schema: Schema) -> ArrowFile:
+    values = {f.source_id: identity_value(metadata, file.data_file, f.source_id) for f in metadata.specs[file.data_file.spec_id].fields}
+    return ArrowFile(file, {i: value for i, value in values.items() if value is not None and schema._lazy_id_to_field.get(i)})
+
+
+def read_batches(io: FileIO, read: ArrowRead, file: ArrowFile, deletes: DeletedRows | None = None) -> Iterator[pa.RecordBatch]:
+    """The live rows of a file, in batches of the read's output schema."""
+    deletes = deletes or DeletedRows(io, read)
+    data_file = file.scan.data_file
+    gone = deletes.positions(file.scan)
+    values = deletes.values(file.scan)
+    for start, batch in _batches(io, read, file, read.wide if values else read.schema):
+        keep = _kept(batch, start, gone, values)
+        columns = batch.columns[: len(read.schema.fields)]
+        if read.with_position:
+            columns.append(pa.repeat(data_file.file_path, batch.num_rows))
+            columns.append(pa.array(np.arange(start, start + batch.num_rows, dtype=np.int64)))
+        shown = pa.RecordBatch.from_arrays(columns, schema=read.output)
+        shown = shown if keep is None else shown.filter(keep)
+        if shown.num_rows:
+            yield shown
+
+
+class DeletedRows:
+    """What delete files hold, each read once however many data files it applies to."""
+
+    def __init__(self, io: FileIO, read: ArrowRead) -> None:
+        self.io, self.read = io, read
+        self._positions: dict[str, pa.Table] = {}
+        self._values: dict[str, set[tuple[Any, ...]]] = {}
+
+    def positions(self, scan: FileScan) -> np.ndarray[Any, np.dtype[np.int64]]:
+        """Positions deleted in a file, sorted."""
+        found = [np.empty(0, np.int64)]
+        for delete in scan.deletes:
+            if delete.is_position:
+                table = self._position_table(delete)
+                own = table.filter(pc.equal(table["file_path"], scan.data_file.file_path))
+                found.append(own["pos"].to_numpy().astype(np.int64))
+        return np.unique(np.concatenate(found))
+
+    def values(self, scan: FileScan) -> list[tuple[list[list[str]], set[tuple[Any, ...]]]]:
+        """For each set of columns that deletes compare: their paths and the values deleted."""
+        groups: dict[tuple[int, ...], set[tuple[Any, ...]]] = {}
+        for delete in scan.deletes:
+            if not delete.is_position:
+                ids = tuple(sorted(delete.data_file.equality_ids))
+                groups[ids] = groups.get(ids, set()) | self._value_set(delete, ids)
+        return [([path_to(self.read.wide, i) for i in ids], values) for ids, values in groups.items()]
+
+    def _position_table(self, delete: DeleteFile) -> pa.Table:
+        if delete.path not in self._positions:
+            with _opened(self.io, delete.path) as parquet:
+                self._positions[delete.path] = parquet.read(columns=["file_path", "pos"])
+        return self._positions[delete.path]
+
+    def _value_set(self, delete: DeleteFile, ids: tuple[int, ...]) -> set[tuple[Any, ...]]:
+        if delete.path not in self._values:
+            paths = [path_to(self.read.wide, i) for i in ids]
+            keys = Schema(*(f for f in self.read.wide.fields if f.name in {path[0] for path in paths}))
+            whole = ArrowFile(FileScan(delete.data_file, 0, None), {})
+            self._values[delete.path] = {row for _, batch in _batches(self.io, self.read, whole, keys) for row in _rows(batch, paths)}
+        return self._values[delete.path]
+
+
+def _batches(io: FileIO, read: ArrowRead, file: ArrowFile, schema: Schema) -> Iterator[tuple[int, pa.RecordBatch]]:
+    """Each batch with the position of its first row."""
+    with _opened(io, file.scan.data_file.file_path) as parquet:
+        layout = layout_in(file.scan.data_file, parquet.schema_arrow, schema, read.mapping)
+        columns = [layout.names[f.field_id] for f in schema.fields if f.field_id not in layout.absent]
+        start = 0
+        for batch in parquet.iter_batches(batch_size=BATCH_ROWS, columns=columns):
+            yield start, project(batch, schema, layout, file.constants)
+            start += batch.num_rows
+
+
+@contextmanager
+def _opened(io: FileIO, path: str) -> Iterator[pq.ParquetFile]:
+    """A Parquet file on any store, with errors that name it."""
+    try:
+        with io.new_input(path).open() as stream:
+            yield pq.ParquetFile(stream, pre_buffer=True)
+    except FileNotFoundError as error:
+        raise missing(path) from error
+    except (OSError, pa.ArrowException) as error:
+        raise CorruptFile(f"Data file {path} cannot be read: {error}") from error
+
+
+def _kept(
+    batch: pa.RecordBatch, start: int, gone: np.ndarray[Any, np.dtype[np.int64]], values: list[tuple[list[list[str]], set[tuple[Any, ...]]]]
+) -> pa.Array | None:
+    """Which rows stay; None for all."""
+    keep = None
+    first, last = np.searchsorted(gone, (start, start + batch.num_rows))
+    if first < last:
+        keep = np.ones(batch.num_rows, dtype=bool)
+        keep[gone[first:last] - start] = False
+    for paths, deleted in values:
+        live = np.fromiter((row not in deleted for row in _rows(batch, paths)), dtype=bool, count=batch.num_rows)
+        keep = live if keep is None else keep & live
+    return None if keep is None else pa.array(keep)
+
+
+def _rows(batch: pa.RecordBatch, paths: list[list[str]]) -> Iterator[tuple[Any, ...]]:
+    columns = []
+    for name, *inner in paths:
+        array = batch.column(name)
+        for part in inner:
+            array = pc.struct_field(array, part)
+        columns.append(["NaN" if isinstance(v, float) and math.isnan(v) else v for v in array.to_pylist()])
+    return zip(*columns, strict=True)

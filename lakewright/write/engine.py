@@ -1,0 +1,130 @@
+"""The write step: which engine, the Spark job, and what happens to its files when it fails."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from typing import TYPE_CHECKING
+from urllib.parse import urlparse
+
+from pyiceberg.io import FileIO, load_file_io
+from pyiceberg.schema import Schema
+from pyiceberg.types import FixedType, IcebergType, ListType, MapType, StructType, TimeType, UUIDType
+
+from lakewright.errors import LakewrightError, PermissionRefused, StorageFull, UnsupportedOperation, WriteFailed
+from lakewright.format.data_file import DataFile
+from lakewright.format.storage import delete_tree, list_files, prune_empty_folders
+from lakewright.options import COMPRESSION, ENGINE, Options
+from lakewright.plan.distribution import distribution_settings
+from lakewright.plan.schema import translate_task_error
+from lakewright.plan.write_plan import WritePlan
+from lakewright.session import settings
+from lakewright.write.arrow import write_arrow
+from lakewright.write.native import native_settings, write_native
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+NATIVE, ARROW = "native", "arrow"
+CHEAP_RENAME = ("", "file", "hdfs", "viewfs")
+SETTLE_SECONDS, SETTLE_STEP = 10.0, 0.2
+FULL = ("No space left on device", "Disk quota exceeded", "QuotaExceeded")
+REFUSED = ("Permission denied", "Read-only file system", "AccessDenied", "ACCESS_DENIED", "AccessControlException", "Mkdirs failed to create")
+
+
+def choose_engine(schema: Schema, options: Options, location: str, spark: SparkSession) -> str:
+    """Spark's own writer where it can write the schema right and the store renames cheaply; Arrow otherwise, or what was asked for."""
+    obstacle = native_obstacle(schema, options)
+    asked = options[ENGINE]
+    if asked == NATIVE and obstacle:
+        raise UnsupportedOperation(f"The native engine cannot write this table: {obstacle}. Leave lakewright.engine at auto, or set it to arrow.")
+    if asked != "auto":
+        return str(asked)
+    return NATIVE if obstacle is None and urlparse(location).scheme in CHEAP_RENAME else ARROW
+
+
+def native_obstacle(schema: Schema, options: Options) -> str | None:
+    """Why Spark's Parquet writer would not make right files; None if it would."""
+    if options[COMPRESSION] == "brotli":
+        return "Spark comes without the brotli codec"
+    for field in schema.fields:
+        reason = _obstacle(field.field_type)
+        if reason:
+            return f"column {field.name!r} {reason}"
+    return None
+
+
+def _obstacle(kind: IcebergType) -> str | None:
+    match kind:
+        case ListType() | MapType():
+            return "holds a list or map, whose elements Spark's Parquet writer gives no field ids"
+        case FixedType() | UUIDType() | TimeType():
+            return f"holds {kind}, which Spark's Parquet writer has no type for"
+        case StructType():
+            return next((reason for field in kind.fields if (reason := _obstacle(field.field_type))), None)
+    return None
+
+
+def write_files(plan: WritePlan, df: DataFrame) -> list[DataFile]:
+    """Write the rows as data files under the plan's prefix. If that fails nothing is left there, and a typed error says why."""
+    io = load_file_io(dict(plan.io_properties), plan.data_prefix)
+    wanted = distribution_settings(plan) | (native_settings(plan) if plan.engine == NATIVE else {})
+    try:
+        with settings(df.sparkSession, wanted), _cancellable(df.sparkSession, f"lakewright-{plan.run_id}"):
+            return write_native(plan, df, io) if plan.engine == NATIVE else write_arrow(plan, df)
+    except Exception as error:
+        _delete_all(io, plan.data_prefix)
+        raise _typed(error, plan.table) from error
+    except BaseException:
+        _delete_all(io, plan.data_prefix)
+        raise
+
+
+@contextmanager
+def _cancellable(spark: SparkSession, tag: str) -> Iterator[None]:
+    """Tags the jobs of a block, and cancels them when it is left by an interrupt: Spark would go on without us."""
+    spark.addTag(tag)
+    try:
+        yield
+    except (KeyboardInterrupt, SystemExit):
+        with suppress(Exception):
+            spark.interruptTag(tag)
+        raise
+    finally:
+        with suppress(Exception):
+            spark.removeTag(tag)
+
+
+def _delete_all(io: FileIO, prefix: str) -> None:
+    """Delete what is under the prefix, until tasks that were still being stopped add nothing more."""
+    deadline = time.monotonic() + SETTLE_SECONDS
+    quiet = 0
+    while quiet < 2 and time.monotonic() < deadline:
+        with suppress(Exception):
+            quiet = 0 if any(True for _ in list_files(io, prefix)) else quiet + 1
+            delete_tree(io, prefix)
+        if quiet < 2:
+            time.sleep(SETTLE_STEP)
+    prune_empty_folders(prefix)
+
+
+def _typed(error: Exception, table: str) -> LakewrightError:
+    if isinstance(error, LakewrightError):
+        return error
+    told = translate_task_error(error, table)
+    if told is not None:
+        return told
+    text = "\n".join(_texts(error))
+    line = next((line.strip() for line in text.splitlines() if line.strip()), type(error).__name__)
+    if any(sign in text for sign in FULL):
+        return StorageFull(f"There is no space left to write {table}: {line}. The files written so far were deleted and the table is as before.", table=table)
+    if any(sign in text for sign in REFUSED):
+        return PermissionRefused(f"The place where {table} keeps its data refuses to be written: {line}. The table is as before.", table=table)
+    return WriteFailed(f"Writing {table} failed: {line}. The files written so far were deleted and the table is as before.", table=table)
+
+
+def _texts(error: BaseException | None) -> Iterator[str]:
+    while error is not None:
+        yield str(error)
+        error = error.__cause__

@@ -1,0 +1,100 @@
+"""Rows of many partitions to one writer each, with bounds on open files and on memory."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from pyiceberg.partitioning import PartitionSpec
+from pyiceberg.schema import Schema
+
+from lakewright.format.transforms import partition_values
+from lakewright.write.rolling import RollingWriter, TaskFiles
+
+MOST_BUFFERED = 256 * 1024 * 1024
+
+
+class FanoutWriter:
+    """One rolling writer per partition; past `most_open` the fullest is closed. With 1 it is the clustered writer."""
+
+    def __init__(self, files: TaskFiles, most_open: int) -> None:
+        self._files = files
+        self._most_open = most_open
+        self._writers: dict[tuple[Any, ...], RollingWriter] = {}
+        self._buffered = 0
+
+    def write(self, batch: pa.RecordBatch) -> None:
+        for partition, rows in split_by_partition(self._files.plan.spec, self._files.plan.schema, batch):
+            writer = self._writer(partition)
+            before = writer.buffered_bytes
+            writer.write(rows)
+            self._buffered += writer.buffered_bytes - before
+            if self._buffered > MOST_BUFFERED:
+                self._flush_largest()
+
+    def close(self) -> None:
+        for writer in self._writers.values():
+            writer.close()
+
+    def abandon(self) -> None:
+        for writer in self._writers.values():
+            writer.abandon()
+
+    def _writer(self, partition: tuple[Any, ...]) -> RollingWriter:
+        if partition not in self._writers:
+            if len(self._writers) >= self._most_open:
+                fullest = max(self._writers, key=lambda key: self._writers[key].size)
+                self._buffered -= self._writers[fullest].buffered_bytes
+                self._writers[fullest].close()
+                del self._writers[fullest]
+            self._writers[partition] = RollingWriter(self._files, partition)
+        return self._writers[partition]
+
+    def _flush_largest(self) -> None:
+        largest = max(self._writers.values(), key=lambda writer: writer.buffered_bytes)
+        self._buffered -= largest.buffered_bytes
+        largest.flush()
+
+
+def split_by_partition(spec: PartitionSpec, schema: Schema, batch: pa.RecordBatch) -> list[tuple[tuple[Any, ...], pa.RecordBatch]]:
+    """The batch's rows by partition value, in order of first appearance; rows already together are not copied."""
+    if not batch.num_rows:
+        return []
+    values = partition_values(spec, schema, batch)
+    if not values:
+        return [((), batch)]
+    codes = _codes(values)
+    starts = np.flatnonzero(np.concatenate(([True], codes[1:] != codes[:-1])))
+    if len(starts) > len(np.unique(codes)):
+        order = np.argsort(_first_appearance(codes), kind="stable")
+        batch, codes = batch.take(pa.array(order)), codes[order]
+        values = [array.take(pa.array(order)) for array in values]
+        starts = np.flatnonzero(np.concatenate(([True], codes[1:] != codes[:-1])))
+    ends = [*starts[1:], len(codes)]
+    return [(tuple(_key(array[int(start)]) for array in values), batch.slice(start, end - start)) for start, end in zip(starts, ends, strict=True)]
+
+
+NAN = math.nan
+
+
+def _key(value: pa.Scalar) -> Any:
+    """The value; NaN always as the same object, since a dict finds it only by identity."""
+    plain = value.as_py()
+    return NAN if isinstance(plain, float) and math.isnan(plain) else plain
+
+
+def _codes(values: list[pa.Array]) -> np.ndarray[Any, Any]:
+    """One number per row, equal for rows of equal partition values."""
+    combined = np.zeros(len(values[0]), dtype=np.int64)
+    for array in values:
+        encoded = array.dictionary_encode(null_encoding="encode")
+        combined = combined * len(encoded.dictionary) + encoded.indices.to_numpy(zero_copy_only=False)
+    return combined
+
+
+def _first_appearance(codes: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    _, first, inverse = np.unique(codes, return_index=True, return_inverse=True)
+    ranks: np.ndarray[Any, Any] = first[inverse]
+    return ranks

@@ -1,0 +1,19 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.commit.kit import Kit
+
+
+@pytest.fixture
+def kit(tmp_path: Path) -> Kit:
+    """A table without partitions."""
+    return Kit(tmp_path / "lake")
+
+
+@pytest.fixture
+def by_region(tmp_path: Path) -> Kit:
+    """A table partitioned by region."""
+    return Kit(tmp_path / "lake", partition_by=["region"])

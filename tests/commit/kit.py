@@ -1,0 +1,138 @@
+"""A small real table at the commit layer: Parquet files by Arrow, no Spark."""
+
+from __future__ import annotations
+
+import os
+import uuid
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import date
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+from pyiceberg.io.pyarrow import schema_to_pyarrow
+from pyiceberg.partitioning import PartitionSpec
+from pyiceberg.schema import Schema
+from pyiceberg.table import Table
+from pyiceberg.types import DateType, LongType, NestedField, StringType
+
+from lakewright.catalogs import open_catalog
+from lakewright.commit.change import APPEND, OVERWRITE, SnapshotChange, Step
+from lakewright.commit.create import first_version
+from lakewright.commit.publish import Published, publish
+from lakewright.commit.result import Commit
+from lakewright.commit.runs import data_prefix, new_run_id
+from lakewright.commit.store import Store, TableState, open_store
+from lakewright.config import resolve_lake
+from lakewright.format.data_file import DataFile, ManifestEntry, ManifestFile
+from lakewright.format.manifests import read_manifest, read_manifest_list
+from lakewright.format.metadata import Metadata
+from lakewright.format.metrics import MetricsConfig, data_file_from_footer
+from lakewright.format.storage import list_files, local_path
+from lakewright.maintain.orphans import _name, reachable
+from lakewright.options import Options, resolve
+from lakewright.plan.partitioning import build_sort_order, build_spec
+
+SCHEMA = Schema(
+    NestedField(1, "id", LongType(), required=False),
+    NestedField(2, "region", StringType(), required=False),
+    NestedField(3, "day", DateType(), required=False),
+)
+EPOCH = date(1970, 1, 1)
+QUICK = {"commit-retry-min-wait-ms": 1, "commit-retry-max-wait-ms": 2}
+
+
+class Kit:
+    """One table, and short ways to change it and to look at what changed."""
+
+    def __init__(self, folder: Path, partition_by: Sequence[str] = (), sort_by: Sequence[str] = (), properties: Mapping[str, str] | None = None) -> None:
+        self.config = resolve_lake(str(folder))
+        self.catalog = open_catalog(self.config)
+        self.store: Store = open_store(self.catalog)
+        self.catalog.create_namespace_if_not_exists(("db",))
+        spec, order = build_spec(SCHEMA, partition_by), build_sort_order(SCHEMA, sort_by)
+        metadata = first_version(f"{self.config.location}/db/t", SCHEMA, spec, order, dict(properties or {}), 2)
+        self.state = self.store.create(("db", "t"), metadata, new_run_id())
+
+    @property
+    def metadata(self) -> Metadata:
+        return self.load().metadata
+
+    @property
+    def iceberg(self) -> Table:
+        return self.catalog.load_table(("db", "t"))
+
+    def load(self) -> TableState:
+        self.state = self.store.load(("db", "t"), known=self.state)
+        return self.state
+
+    # Writing
+
+    def file(self, rows: Iterable[tuple[int, str | None, date | None]], spec: PartitionSpec | None = None, run_id: str | None = None) -> DataFile:
+        """Write rows as one data file of a run; all of them must be of one partition."""
+        schema, rows = self.state.metadata.schema, list(rows)
+        spec = spec or self.state.metadata.spec
+        columns = dict(zip(("id", "region", "day"), zip(*rows, strict=True), strict=True))
+        names = [f.name for f in schema.fields]
+        table = pa.Table.from_pydict({name: columns.get(name, [None] * len(rows)) for name in names}, schema=schema_to_pyarrow(schema))
+        path = f"{data_prefix(self.state.metadata.location, run_id or new_run_id())}/{uuid.uuid4()}.parquet"
+        local = Path(local_path(path) or "")
+        local.parent.mkdir(parents=True, exist_ok=True)
+        pq.write_table(table, local)
+        config = MetricsConfig.from_properties({}, schema)
+        return data_file_from_footer(
+            path=path, size=local.stat().st_size, footer=pq.read_metadata(local), spec_id=spec.spec_id, partition=_partition(spec, rows[0]), config=config, nan_counts={}
+        )
+
+    def append(self, *rows: tuple[int, str | None, date | None], **fields: Any) -> Commit:
+        return self.publish(self.change(added=[self.file(rows)], **fields)).commits[0]
+
+    def overwrite(self, removed: Iterable[DataFile | str], *added: DataFile, **fields: Any) -> Commit:
+        return self.publish(self.replacement(removed, *added, **fields)).commits[0]
+
+    def change(self, operation: str = APPEND, **fields: Any) -> SnapshotChange:
+        metadata = self.state.metadata
+        return SnapshotChange(operation, metadata.schema, metadata.specs, **fields)
+
+    def replacement(self, removed: Iterable[DataFile | str], *added: DataFile, **fields: Any) -> SnapshotChange:
+        """An overwrite that read the table as it is now."""
+        head = self.load().metadata.head(fields.get("branch", "main"))
+        paths = frozenset(f if isinstance(f, str) else f.file_path for f in removed)
+        return self.change(OVERWRITE, removed=paths, added=list(added), read_snapshot_id=head.snapshot_id if head else None, **fields)
+
+    def publish(self, *steps: Step, store: Store | None = None, state: TableState | None = None, run_id: str | None = None, **options: Any) -> Published:
+        chosen = self.options(**options)
+        published = publish(store or self.store, state or self.state, steps, run_id=run_id or new_run_id(), options=chosen)
+        self.load()
+        return published
+
+    def options(self, **given: Any) -> Options:
+        return resolve({**QUICK, **given}, {}, self.state.metadata.properties)
+
+    # Looking
+
+    def manifests(self, branch: str = "main") -> list[ManifestFile]:
+        head = self.metadata.head(branch)
+        return read_manifest_list(self.state.io, head.manifest_list) if head else []
+
+    def entries(self, branch: str = "main") -> list[ManifestEntry]:
+        return [entry for manifest in self.manifests(branch) for entry in read_manifest(self.state.io, manifest, self.metadata.specs)]
+
+    def ids(self, branch: str = "main") -> list[int]:
+        """What PyIceberg reads."""
+        head = self.metadata.head(branch)
+        return sorted(self.iceberg.scan(snapshot_id=head.snapshot_id).to_arrow()["id"].to_pylist()) if head else []
+
+    def stored(self) -> set[str]:
+        return {os.path.relpath(local_path(f.path) or "", local_path(self.state.metadata.location) or "") for folder in ("data", "metadata") for f in list_files(self.state.io, f"{self.state.metadata.location}/{folder}")}
+
+    def strays(self) -> set[str]:
+        """Files below data and metadata that no version of the table refers to."""
+        root = local_path(self.state.metadata.location) or ""
+        return self.stored() - {os.path.relpath(_name(path), root) for path in reachable(self.load())}
+
+
+def _partition(spec: PartitionSpec, row: tuple[int, str | None, date | None]) -> tuple[Any, ...]:
+    internal = (row[0], row[1], None if row[2] is None else (row[2] - EPOCH).days)
+    return tuple(f.transform.transform(SCHEMA.find_field(f.source_id).field_type)(internal[f.source_id - 1]) for f in spec.fields)
