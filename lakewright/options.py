@@ -21,7 +21,7 @@ SESSION_PREFIX = "spark.lakewright."
 @dataclass(frozen=True)
 class Option(Generic[T]):
     key: str
-    property: str | None
+    table_property: str | None
     parse: Callable[[Any], T]
     default: T
     doc: str
@@ -82,8 +82,8 @@ def maybe(parse: Callable[[Any], T]) -> Callable[[Any], T | None]:
 REGISTRY: dict[str, Option[Any]] = {}
 
 
-def declare(key: str, property: str | None, parse: Callable[[Any], T], default: T, doc: str) -> Option[T]:
-    option = Option(key, property, parse, default, doc)
+def declare(key: str, table_property: str | None, parse: Callable[[Any], T], default: T, doc: str) -> Option[T]:
+    option = Option(key, table_property, parse, default, doc)
     REGISTRY[key] = option
     return option
 
@@ -154,7 +154,7 @@ class Options(Mapping[Option[Any], Any]):
 
 
 def _resolve(option: Option[T], given: Mapping[str, Any], session: Mapping[str, Any], properties: Mapping[str, str]) -> T:
-    for name, source in ((option.key, given), (option.session_key, session), (option.property, properties)):
+    for name, source in ((option.key, given), (option.session_key, session), (option.table_property, properties)):
         if name is not None and source.get(name) is not None:
             return _parsed(option, name, source[name])
     return option.default

@@ -32,7 +32,7 @@ def page() -> str:
 
 def row(option: Option[Any]) -> str:
     takes = TAKES.get(option.parse.__name__, option.parse.__name__.replace(" | ", ", "))
-    cells = [f"`{option.key}`", f"`{option.property}`" if option.property else "", takes, default(option.default), option.doc.replace("|", "\\|")]
+    cells = [f"`{option.key}`", f"`{option.table_property}`" if option.table_property else "", takes, default(option.default), option.doc.replace("|", "\\|")]
     return "| " + " | ".join(cells) + " |\n"
 
 

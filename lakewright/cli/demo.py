@@ -48,9 +48,9 @@ def run(folder: str | None = None) -> None:
     snapshots(table)
 
     console.rule("5. Any Iceberg engine reads it")
-    console.print(f"metadata: {table.iceberg.metadata_location}")
+    console.print(f"metadata: {table.iceberg.metadata_location}", soft_wrap=True)
     console.print(f"PyIceberg counts {table.iceberg.scan().count():,} rows, Spark {table.read().count():,}.")
-    console.print(f"Done in {time.monotonic() - began:.0f} s. Look around: lakewright show nyc.trips --lake {place}")
+    console.print(f"Done in {time.monotonic() - began:.0f} s. Look around: lakewright show nyc.trips --lake {place}", soft_wrap=True)
 
 
 def trips(spark: SparkSession, first_day: str, days: int) -> DataFrame:

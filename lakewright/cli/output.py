@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from lakewright.table import Table
 
 console = Console(highlight=False)
+NEVER_WRAPPED = ("snapshot", "committed")
 
 
 def frame(df: DataFrame, rows: int = 10, title: str | None = None) -> None:
@@ -27,7 +28,7 @@ def frame(df: DataFrame, rows: int = 10, title: str | None = None) -> None:
 def grid(columns: list[str], rows: list[list[str]], title: str | None = None) -> None:
     table = Grid(title=title, title_justify="left", header_style="bold")
     for column in columns:
-        table.add_column(column, overflow="fold")
+        table.add_column(column, overflow="fold", no_wrap=column in NEVER_WRAPPED)
     for row in rows:
         table.add_row(*row)
     console.print(table)

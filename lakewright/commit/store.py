@@ -144,7 +144,7 @@ class PointerStore:
         except BaseException:
             delete_file(base.io, location)
             raise
-        if dropped and METADATA_DELETE_AFTER.parse(after.properties.get("write.metadata.delete-after-commit.enabled", "false")):
+        if dropped and METADATA_DELETE_AFTER.parse(after.properties.get(str(METADATA_DELETE_AFTER.table_property), False)):
             _forget(base.io, dropped)
         return TableState(base.identifier, location, after, base.io)
 
@@ -188,7 +188,7 @@ def metadata_version(location: str) -> int:
 
 def with_metadata_log(base: TableState, after: Metadata) -> tuple[Metadata, list[str]]:
     """The new version remembering the one it replaces, and the metadata files that fell off the list."""
-    kept = METADATA_PREVIOUS_MAX.parse(after.properties.get("write.metadata.previous-versions-max", METADATA_PREVIOUS_MAX.default))
+    kept = METADATA_PREVIOUS_MAX.parse(after.properties.get(str(METADATA_PREVIOUS_MAX.table_property), METADATA_PREVIOUS_MAX.default))
     replaced = {"timestamp-ms": int(base.metadata.raw.get("last-updated-ms", now_ms())), "metadata-file": base.metadata_location}
     log = [*(after.raw.get("metadata-log") or []), replaced]
     return Metadata({**after.raw, "metadata-log": log[-kept:]}), [entry["metadata-file"] for entry in log[:-kept]]

@@ -41,7 +41,7 @@ Encode = Callable[[Any], bytes]
 
 def decode_integer(raw: int | bytes) -> int:
     """A statistic of an integer or decimal column: Parquet keeps decimals as integers or as big-endian bytes."""
-    return raw if isinstance(raw, int) else int.from_bytes(raw, "big", signed=True)
+    return int.from_bytes(raw, "big", signed=True) if isinstance(raw, bytes) else raw
 
 
 def encode_decimal(unscaled: int) -> bytes:
@@ -56,12 +56,12 @@ def unscaled(value: Decimal, scale: int) -> int:
     assert isinstance(exponent, int)
     magnitude = int("".join(map(str, digits)))
     shift = exponent + scale
-    magnitude = magnitude * 10**shift if shift >= 0 else magnitude // 10**-shift
-    return -magnitude if sign else magnitude
+    scaled = int(magnitude * 10**shift if shift >= 0 else magnitude // 10**-shift)
+    return -scaled if sign else scaled
 
 
 def raw_encoder(field_type: PrimitiveType) -> Encode | None:
-    """What turns a raw Parquet statistic, put through `comparable`, into Iceberg's bytes; None for types without bounds."""
+    """What turns a raw Parquet statistic (for decimals the unscaled integer) into Iceberg's bytes; None for types without bounds."""
     if isinstance(field_type, (IntegerType, DateType)):
         return _INT
     if isinstance(field_type, (LongType, TimeType, TimestampType, TimestamptzType, TimestampNanoType, TimestamptzNanoType)):
@@ -102,12 +102,14 @@ def increment_binary(data: bytes) -> bytes | None:
     return stem[:-1] + bytes((stem[-1] + 1,)) if stem else None
 
 
-def truncate_string(lower: bytes, upper: bytes, length: int) -> tuple[bytes | None, bytes | None]:
+def truncate_string(lower: bytes, upper: bytes, length: int | None) -> tuple[bytes | None, bytes | None]:
     """Bounds of at most `length` code points; text that is not UTF-8 gets none, since readers could not decode it."""
     try:
         low, high = lower.decode(), upper.decode()
     except UnicodeDecodeError:
         return None, None
+    if length is None:
+        return lower, upper
     if len(low) > length:
         lower = low[:length].encode()
     if len(high) <= length:

@@ -54,19 +54,19 @@ class MetricsConfig:
         """From resolved options: write options and session settings win over the table's properties."""
         properties = dict(options.properties)
         if options[METRICS_DEFAULT] != METRICS_DEFAULT.default:
-            properties[str(METRICS_DEFAULT.property)] = options[METRICS_DEFAULT]
-        properties[str(METRICS_MAX_COLUMNS.property)] = str(options[METRICS_MAX_COLUMNS])
+            properties[str(METRICS_DEFAULT.table_property)] = options[METRICS_DEFAULT]
+        properties[str(METRICS_MAX_COLUMNS.table_property)] = str(options[METRICS_MAX_COLUMNS])
         return MetricsConfig.from_properties(properties, schema, sort_order)
 
     @staticmethod
     def from_properties(properties: Mapping[str, str], schema: Schema, sort_order: SortOrder | None = None) -> MetricsConfig:
         """From table properties alone. Columns of the sort order keep bounds even where the default has none."""
         leaves = list(_leaves(schema.as_struct()))
-        chosen = properties.get(str(METRICS_DEFAULT.property))
-        default = TRUNCATE_16 if chosen is None else parse_mode(chosen, str(METRICS_DEFAULT.property))
+        chosen = properties.get(str(METRICS_DEFAULT.table_property))
+        default = TRUNCATE_16 if chosen is None else parse_mode(chosen, str(METRICS_DEFAULT.table_property))
         modes = {leaf.field_id: default for leaf, _, _ in leaves}
         if chosen is None:
-            limit = int(properties.get(str(METRICS_MAX_COLUMNS.property)) or METRICS_MAX_COLUMNS.default)
+            limit = int(properties.get(str(METRICS_MAX_COLUMNS.table_property)) or METRICS_MAX_COLUMNS.default)
             by_depth = sorted(leaves, key=lambda leaf: leaf[2])
             modes |= {leaf.field_id: NONE for leaf, _, _ in by_depth[limit:]}
         promoted = default if default.bounds else TRUNCATE_16

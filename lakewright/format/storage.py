@@ -16,7 +16,6 @@ from pyiceberg.io.pyarrow import PyArrowFileIO
 
 from lakewright.errors import PermissionRefused, StorageFull
 
-
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 _REFUSED = (errno.EACCES, errno.EPERM, errno.EROFS)
 

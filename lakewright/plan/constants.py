@@ -42,7 +42,7 @@ def zone_of(name: str | None) -> tzinfo | None:
         return None
 
 
-def constant(node: exp.Expression, zone: tzinfo | None) -> Constant | None:
+def constant(node: exp.Expr, zone: tzinfo | None) -> Constant | None:
     match node:
         case exp.Paren():
             return constant(node.this, zone)

@@ -86,7 +86,6 @@ class Reconciled:
 
 
 WHOLE_DIGITS = {"byte": 3, "short": 5, "integer": 10, "long": 19}
-_EXACT = {"byte", "short", "integer", "long", "float", "double", "decimal", "timestamp", "timestamp_ntz"}
 
 
 def lossless(source: spark.DataType, target: IcebergType) -> Cast | Keep | None:
@@ -128,7 +127,8 @@ def _widens(source: spark.DataType, name: str, target: IcebergType) -> bool:
         precision, scale = source.precision, source.scale  # type: ignore[attr-defined]
         if isinstance(target, DecimalType):
             return target.scale >= scale and target.precision - target.scale >= precision - scale
-        return scale == 0 and (isinstance(target, LongType) and precision <= 18 or isinstance(target, IntegerType) and precision <= 9)
+        fits = 18 if isinstance(target, LongType) else 9 if isinstance(target, IntegerType) else 0
+        return bool(scale == 0 and precision <= fits)
     return False
 
 

@@ -18,7 +18,7 @@ from pyiceberg.types import IcebergType, ListType, MapType, NestedField, Primiti
 
 from lakewright.errors import ColumnNotFound, IllegalEvolution, SchemaError
 from lakewright.plan.conversion import promotion
-from lakewright.plan.ddl import NO_ID, parse_type
+from lakewright.plan.ddl import parse_type
 from lakewright.plan.names import did_you_mean, find_field, in_table, match_name
 from lakewright.plan.types import check_struct_names, iceberg_type, with_fresh_ids
 
@@ -169,8 +169,8 @@ class _Change:
                 + (f", or with a default: defaults={{{path!r}: …}}." if self.format_version >= 3 else "; defaults need format version 3, see upgrade(3)."),
                 path,
             )
-        gone = {f.name for f in siblings if f.field_id in self.changes.dropped} | {f.name for f in siblings if "name" in self.changes.updates.get(f.field_id, {})}
-        taken = match_name(name, [f.name for f in siblings if f.name not in gone])
+        renamed = {i for i, update in self.changes.updates.items() if "name" in update}
+        taken = match_name(name, [f.name for f in siblings if f.field_id not in self.changes.dropped | renamed])
         if taken is not None:
             raise self.refuse(f"There already is a column {taken!r}{in_table(self.table)}; names may not differ only by case. Choose another.", path)
         made = NestedField(self.next_id(), name, new_type, required=required, doc=doc)
@@ -209,7 +209,9 @@ class _Change:
                 raise ValueError("out of range")
             made = NestedField(1, "c", kind, initial_default=value).initial_default
         except (TypeError, ValueError, ArithmeticError) as error:
-            raise SchemaError(f"The default {value!r} of column {path!r}{in_table(self.table)} is not of type {kind}: {error}.", table=self.table, column=path) from error
+            raise SchemaError(
+                f"The default {value!r} of column {path!r}{in_table(self.table)} is not of type {kind}: {error}.", table=self.table, column=path
+            ) from error
         return {"initial_default": made, "write_default": made} if initial else {"write_default": made}
 
     def apply(self) -> StructType:

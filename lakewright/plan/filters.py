@@ -39,7 +39,7 @@ from lakewright.plan.predicates import (
 if TYPE_CHECKING:
     from pyspark.sql import Column
 
-OPERATORS: dict[type[exp.Expression], str] = {exp.EQ: "=", exp.NEQ: "!=", exp.LT: "<", exp.LTE: "<=", exp.GT: ">", exp.GTE: ">="}
+OPERATORS: dict[type[exp.Expr], str] = {exp.EQ: "=", exp.NEQ: "!=", exp.LT: "<", exp.LTE: "<=", exp.GT: ">", exp.GTE: ">="}
 UNSTABLE = {
     "rand", "randn", "random", "randstr", "uniform", "uuid", "shuffle", "monotonically_increasing_id", "spark_partition_id", "input_file_name",
     "current_timestamp", "current_date", "current_time", "localtimestamp", "now", "curdate", "unix_timestamp",
@@ -84,7 +84,7 @@ def parse_where(
     return Filter(where, pair.inclusive, pair.strict, pair.exact)
 
 
-def _parsed(where: str, table: str | None) -> exp.Expression:
+def _parsed(where: str, table: str | None) -> exp.Expr:
     if not where.strip():
         raise InvalidFilter("The where is empty; leave it out to mean every row.", table=table)
     try:
@@ -100,12 +100,12 @@ def _parsed(where: str, table: str | None) -> exp.Expression:
     return statements[0]
 
 
-def _outside_queries(node: exp.Expression) -> Iterator[exp.Expression]:
+def _outside_queries(node: exp.Expr) -> Iterator[exp.Expr]:
     """The node and what is below it, without subqueries, whose columns are another's."""
     return node.walk(prune=lambda n: isinstance(n, exp.Query))
 
 
-def _check(node: exp.Expression, where: str, schema: Schema, table: str | None, deterministic: bool, also: set[str]) -> None:
+def _check(node: exp.Expr, where: str, schema: Schema, table: str | None, deterministic: bool, also: set[str]) -> None:
     for part in _outside_queries(node):
         if isinstance(part, (exp.Column, exp.Dot)) and not isinstance(part.parent, exp.Dot):
             path = _path(part)
@@ -116,14 +116,16 @@ def _check(node: exp.Expression, where: str, schema: Schema, table: str | None, 
         elif isinstance(part, exp.Placeholder):
             raise InvalidFilter(f"The where {where!r} has a parameter {part.sql('spark')}; write its value into the text.", table=table)
         elif deterministic and isinstance(part, exp.Func) and _function(part) in UNSTABLE:
-            raise InvalidFilter(f"The where {where!r} uses {_function(part)}(), which may give another answer next time; write its value into the text.", table=table)
+            raise InvalidFilter(
+                f"The where {where!r} uses {_function(part)}(), which may give another answer next time; write its value into the text.", table=table
+            )
 
 
 def _function(node: exp.Func) -> str:
     return (node.name if isinstance(node, exp.Anonymous) else node.sql_name()).lower()
 
 
-def _path(node: exp.Expression) -> list[str] | None:
+def _path(node: exp.Expr) -> list[str] | None:
     """The parts of a column reference; None for what is more than that."""
     if isinstance(node, exp.Column):
         return [part.name for part in node.parts] if not isinstance(node.this, exp.Star) else None
@@ -160,10 +162,10 @@ class _Translation:
         self.schema = schema
         self.zone = zone
 
-    def true(self, node: exp.Expression) -> Pair:
+    def true(self, node: exp.Expr) -> Pair:
         return self.translate(node, False)
 
-    def translate(self, node: exp.Expression, negated: bool) -> Pair:
+    def translate(self, node: exp.Expr, negated: bool) -> Pair:
         match node:
             case exp.Paren():
                 return self.translate(node.this, negated)
@@ -198,7 +200,7 @@ class _Translation:
                 return self.null_test(node.expressions[0], (node.name.lower() == "isnotnull") != negated)
         return UNKNOWN
 
-    def column(self, node: exp.Expression) -> ColumnRef | None:
+    def column(self, node: exp.Expr) -> ColumnRef | None:
         while isinstance(node, exp.Paren):
             node = node.this
         path = _path(node)
@@ -208,7 +210,7 @@ class _Translation:
         # A dot in a name could be taken for a step into a struct by whoever binds the expression.
         return None if found is None or any("." in part for part in path) else found
 
-    def constant(self, node: exp.Expression) -> Constant | None:
+    def constant(self, node: exp.Expr) -> Constant | None:
         found = constant(node, self.zone)
         if found is not None and found.kind == "string":
             # Escapes depend on session settings; so does whether "x" is a text or a column.
@@ -217,7 +219,7 @@ class _Translation:
                 return None
         return found
 
-    def comparison(self, node: exp.Expression, negated: bool) -> Pair:
+    def comparison(self, node: exp.Expr, negated: bool) -> Pair:
         operator = OPERATORS[type(node)]
         left, right = node.this, node.expression
         column, value = self.column(left), self.constant(right)
@@ -229,7 +231,7 @@ class _Translation:
             return UNKNOWN
         return compare(column, INVERSE[operator] if negated else operator, value, self.zone)
 
-    def null_safe(self, node: exp.Expression, negated: bool) -> Pair:
+    def null_safe(self, node: exp.Expr, negated: bool) -> Pair:
         left, right = node.this, node.expression
         column, value = self.column(left), self.constant(right)
         if column is None:
@@ -265,13 +267,13 @@ class _Translation:
             return self.translate(node.this, not bool(node.expression.this))
         return UNKNOWN
 
-    def null_test(self, node: exp.Expression, wants_value: bool) -> Pair:
+    def null_test(self, node: exp.Expr, wants_value: bool) -> Pair:
         column = self.column(node)
         if column is None:
             return UNKNOWN
         return not_null(column) if wants_value else is_null(column)
 
-    def prefix(self, node: exp.Expression, negated: bool) -> Pair:
+    def prefix(self, node: exp.Expr, negated: bool) -> Pair:
         column, pattern = self.column(node.this), self.constant(node.expression)
         if column is None or pattern is None or pattern.kind != "string":
             return UNKNOWN

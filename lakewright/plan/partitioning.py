@@ -85,9 +85,13 @@ def _bound(term: TransformTerm, text: str, schema: Schema, table: str | None) ->
     """The column of a transform, if the transform takes its type and it is not inside a list or map."""
     field = find_field(schema, term.column, table)
     if field.field_id not in _single_valued(schema.as_struct()):
-        raise InvalidTransform(f"{text!r}: {term.column!r}{in_table(table)} has several values per row; use a column or a struct's field.", table=table, column=term.column)
+        raise InvalidTransform(
+            f"{text!r}: {term.column!r}{in_table(table)} has several values per row; use a column or a struct's field.", table=table, column=term.column
+        )
     if not field.field_type.is_primitive or not term.transform.can_transform(field.field_type):
-        raise InvalidTransform(f"{text!r}: {term.column!r}{in_table(table)} is {_shown(field)}, which {_takes(term.transform)}.", table=table, column=term.column)
+        raise InvalidTransform(
+            f"{text!r}: {term.column!r}{in_table(table)} is {_shown(field)}, which {_takes(term.transform)}.", table=table, column=term.column
+        )
     return field
 
 
@@ -137,7 +141,9 @@ def _new_field(
     taken |= {n.lower() for n in schema.column_names if not (isinstance(term.transform, IdentityTransform) and n == column)}
     if term.name is not None:
         if term.name.lower() in taken:
-            raise InvalidTransform(f"The partition field name {term.name!r} is already that of a column or partition field{in_table(table)}; choose another.", table=table)
+            raise InvalidTransform(
+                f"The partition field name {term.name!r} is already that of a column or partition field{in_table(table)}; choose another.", table=table
+            )
         return PartitionField(source_id=source.field_id, field_id=field_id, transform=term.transform, name=term.name)
     candidates = _names(column, term.transform)
     if with_width:

@@ -70,7 +70,9 @@ from pyiceberg.types import (
 
 from lakewright.plan.constants import Constant, as_timestamp, as_timestamp_ntz, parse_date
 
-COMPARISONS: dict[str, Callable[..., BooleanExpression]] = {
+# PyIceberg's predicates take names and values in their own __init__, which a type checker does not see through pydantic.
+Predicate = Callable[..., BooleanExpression]
+COMPARISONS: dict[str, Predicate] = {
     "=": EqualTo,
     "!=": NotEqualTo,
     "<": LessThan,
@@ -78,6 +80,14 @@ COMPARISONS: dict[str, Callable[..., BooleanExpression]] = {
     ">": GreaterThan,
     ">=": GreaterThanOrEqual,
 }
+IS_NULL: Predicate = IsNull
+NOT_NULL: Predicate = NotNull
+IS_NAN: Predicate = IsNaN
+NOT_NAN: Predicate = NotNaN
+IN: Predicate = In
+NOT_IN: Predicate = NotIn
+STARTS_WITH: Predicate = StartsWith
+NOT_STARTS_WITH: Predicate = NotStartsWith
 INVERSE = {"=": "!=", "!=": "=", "<": ">=", "<=": ">", ">": "<=", ">=": "<"}
 MIRROR = {"=": "=", "!=": "!=", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
 
@@ -125,7 +135,7 @@ def is_null(column: ColumnRef) -> Pair:
     # A required field of an optional struct: PyIceberg would bind IsNull to false, though the struct may be null.
     if column.required or not column.type.is_primitive:
         return UNKNOWN
-    return Pair(IsNull(column.name), IsNull(column.name), True)
+    return Pair(IS_NULL(column.name), IS_NULL(column.name), True)
 
 
 def not_null(column: ColumnRef) -> Pair:
@@ -133,16 +143,16 @@ def not_null(column: ColumnRef) -> Pair:
         return ALWAYS
     if column.required or not column.type.is_primitive:
         return UNKNOWN
-    return Pair(NotNull(column.name), NotNull(column.name), True)
+    return Pair(NOT_NULL(column.name), NOT_NULL(column.name), True)
 
 
 def is_nan(column: ColumnRef) -> Pair:
-    return Pair(IsNaN(column.name), IsNaN(column.name), True) if column.is_float else UNKNOWN
+    return Pair(IS_NAN(column.name), IS_NAN(column.name), True) if column.is_float else UNKNOWN
 
 
 def not_nan(column: ColumnRef) -> Pair:
     """isnan(null) is false to Spark, so its negation holds for nulls."""
-    return Pair(NotNaN(column.name), NotNaN(column.name), True) if column.is_float else UNKNOWN
+    return Pair(NOT_NAN(column.name), NOT_NAN(column.name), True) if column.is_float else UNKNOWN
 
 
 def _guarded(column: ColumnRef, matches: BooleanExpression, *, nan_matches: bool) -> Pair:
@@ -153,7 +163,7 @@ def _guarded(column: ColumnRef, matches: BooleanExpression, *, nan_matches: bool
     present = not_null(column)
     strict = And(matches, present.strict)
     if column.is_float and not nan_matches:
-        strict = And(strict, NotNaN(column.name))
+        strict = And(strict, NOT_NAN(column.name))
     return Pair(And(matches, present.inclusive), AlwaysFalse() if column.nested else strict, present.exact)
 
 
@@ -178,7 +188,7 @@ def compare(column: ColumnRef, operator: str, constant: Constant, zone: tzinfo |
         return is_nan(column) if column.is_float and operator in (">", ">=") else NEVER
     matches = COMPARISONS[operator](column.name, limit)
     if column.is_float and operator in (">", ">="):
-        return _guarded(column, Or(matches, IsNaN(column.name)), nan_matches=True)
+        return _guarded(column, Or(matches, IS_NAN(column.name)), nan_matches=True)
     return _guarded(column, matches, nan_matches=False)
 
 
@@ -200,7 +210,7 @@ def is_in(column: ColumnRef, constants: list[Constant], zone: tzinfo | None, *, 
             literals.append(bounds.exact)
     if not literals:
         return not_null(column) if negated else NEVER
-    return _guarded(column, (NotIn if negated else In)(column.name, literals), nan_matches=negated)
+    return _guarded(column, (NOT_IN if negated else IN)(column.name, literals), nan_matches=negated)
 
 
 def starts_with(column: ColumnRef, prefix: str, *, negated: bool) -> Pair:
@@ -208,7 +218,7 @@ def starts_with(column: ColumnRef, prefix: str, *, negated: bool) -> Pair:
         return UNKNOWN
     if not prefix:
         return NEVER if negated else not_null(column)
-    return _guarded(column, (NotStartsWith if negated else StartsWith)(column.name, prefix), nan_matches=False)
+    return _guarded(column, (NOT_STARTS_WITH if negated else STARTS_WITH)(column.name, prefix), nan_matches=False)
 
 
 @dataclass(frozen=True)

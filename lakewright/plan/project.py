@@ -138,6 +138,8 @@ def _messages(error: BaseException | None) -> Iterator[str]:
 def _typed(marker: str, column: str, detail: str, table: str | None) -> LakewrightError:
     where = f"table {table}" if table else "the table"
     if marker == NULL:
-        return NullInRequiredColumn(f"A row has null for {column!r}, which {where} requires; filter it out or use coalesce. Nothing was written.", table=table, column=column)
+        return NullInRequiredColumn(
+            f"A row has null for {column!r}, which {where} requires; filter it out or use coalesce. Nothing was written.", table=table, column=column
+        )
     target, _, value = detail.partition(" from ")
     return TypeMismatch(f"A row has {value!r} for {column!r}, which does not fit {target} of {where}; nothing was written.", table=table, column=column)

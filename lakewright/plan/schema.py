@@ -48,9 +48,7 @@ def reconcile(df_schema: spark.StructType, table_schema: Schema, options: Option
         return given[0]
 
     merge = options[MERGE_SCHEMA]
-    rules = _Rules(
-        table, merge, merge and options[EXPLICIT_CAST], options[CHECK_NULLABILITY], options[CHECK_ORDERING], options[ACCEPT_ANY_SCHEMA], next_id
-    )
+    rules = _Rules(table, merge, merge and options[EXPLICIT_CAST], options[CHECK_NULLABILITY], options[CHECK_ORDERING], options[ACCEPT_ANY_SCHEMA], next_id)
     struct, conversion = _match_struct(df_schema, table_schema.as_struct(), "", rules)
     changed = struct != table_schema.as_struct()
     schema = table_schema
@@ -63,12 +61,12 @@ def _match_struct(source: spark.StructType, target: StructType, path: str, rules
     check_names(source.names, rules.table, f" of {path!r}" if path else " of the DataFrame")
     by_target: dict[str, spark.StructField] = {}
     extra: list[spark.StructField] = []
-    for field in source.fields:
-        name = match_name(field.name, (f.name for f in target.fields))
+    for given in source.fields:
+        name = match_name(given.name, (f.name for f in target.fields))
         if name is None:
-            extra.append(field)
+            extra.append(given)
         else:
-            by_target[name] = field
+            by_target[name] = given
     _check_order(list(by_target), target, path, rules)
     missing = [f.name for f in target.fields if f.name not in by_target]
     if extra and not rules.merge and not rules.accept_any:
@@ -188,7 +186,8 @@ def _match_primitive(source: spark.DataType, target: IcebergType, path: str, rul
     if promotion(target, incoming) is not None:
         raise _mismatch(source, target, path, rules, f"Use merge_schema=True to widen the column to {incoming}, or cast the DataFrame's.")
     if checked(source, target) is not None:
-        raise _mismatch(source, target, path, rules, "Cast it, or use merge_schema=True with merge_schema_explicit_cast=True; a value that does not fit then fails the write.")
+        hint = "Cast it, or use merge_schema=True with merge_schema_explicit_cast=True; a value that does not fit then fails the write."
+        raise _mismatch(source, target, path, rules, hint)
     raise _mismatch(source, target, path, rules, "Cast it to the table's type.")
 
 

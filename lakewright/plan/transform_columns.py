@@ -29,7 +29,6 @@ from pyiceberg.types import (
     IcebergType,
     IntegerType,
     LongType,
-    PrimitiveType,
     StringType,
     TimestampType,
     TimestamptzType,

@@ -150,9 +150,13 @@ def spark_type(source: IcebergType, field_ids: bool = False, *, nullable: bool =
     if isinstance(source, DecimalType):
         return spark.DecimalType(source.precision, source.scale)
     if type(source) not in TO_SPARK:
-        raise UnsupportedType(f"Column {path!r} has type {source}, which Spark's Parquet reader and writer do not take; use another type for it.", column=path)
+        raise _unreadable(source, path)
     made: spark.DataType = getattr(spark, TO_SPARK[type(source)])()
     return made
+
+
+def _unreadable(source: IcebergType, path: str) -> UnsupportedType:
+    return UnsupportedType(f"Column {path!r} has type {source}, which Spark's Parquet reader and writer do not take; use another type.", column=path)
 
 
 def schema_from(given: spark.StructType | str | pa.Schema | Schema | Any) -> Schema:
@@ -188,7 +192,7 @@ def _check_readable(field: NestedField) -> None:
             visit(source.key_type, f"{path}.key")
             visit(source.value_type, f"{path}.value")
         elif type(source) not in TO_SPARK and not isinstance(source, DecimalType):
-            raise UnsupportedType(f"Column {path!r} has type {source}, which Spark's Parquet reader and writer do not take; use another type for it.", column=path)
+            raise _unreadable(source, path)
 
     visit(field.field_type, field.name)
 
@@ -200,7 +204,9 @@ def _arrow_struct(schema: pa.Schema) -> StructType:
     try:
         converted = visit_pyarrow(schema, _ConvertToIcebergWithoutIDs())
     except UnsupportedPyArrowTypeException as error:
-        raise UnsupportedType(f"Column {error.field.name!r} has type {error.field.type}, which an Iceberg table has no place for.", column=error.field.name) from error
+        raise UnsupportedType(
+            f"Column {error.field.name!r} has type {error.field.type}, which an Iceberg table has no place for.", column=error.field.name
+        ) from error
     except TypeError as error:
         raise UnsupportedType(f"The Arrow schema has a type an Iceberg table has no place for: {error}.") from error
     return converted.as_struct() if isinstance(converted, Schema) else converted  # type: ignore[return-value]

@@ -45,7 +45,7 @@ def test_sequence_numbers_are_of_the_table_not_of_the_branch(branched: Kit) -> N
 
 @pytest.mark.feature("I2")
 def test_a_tag_is_not_written_to(branched: Kit) -> None:
-    with pytest.raises(NotABranch, match="'v1' is a tag of db.t"):
+    with pytest.raises(NotABranch, match=r"'v1' is a tag of db\.t"):
         branched.append((2, "eu", DAY), branch="v1")
 
 

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from pyiceberg.table import StaticTable
 
+from lakewright.commit.change import SnapshotChange
 from lakewright.commit.create import first_version, replace_table
 from lakewright.commit.metadata_changes import evolve_partitions, evolve_schema, set_properties, set_sort_order
 from lakewright.commit.publish import publish
@@ -38,7 +39,7 @@ def test_a_new_table_is_what_pyiceberg_expects(kit: Kit) -> None:
 
 def test_a_table_and_its_first_rows_are_one_version(kit: Kit) -> None:
     state = unpublished(kit)
-    change = kit.change(added=[kit.file([(1, "eu", DAY)], state.metadata.spec)])
+    change = SnapshotChange("append", state.metadata.schema, state.metadata.specs, added=[kit.file([(1, "eu", DAY)], state.metadata.spec)])
     published = publish(kit.store, state, [change], run_id=new_run_id(), options=kit.options())
     assert published.state.metadata_location.rsplit("/", 1)[-1].startswith("00000-")
     assert kit.catalog.load_table(("db", "new")).scan().to_arrow()["id"].to_pylist() == [1]

@@ -8,7 +8,7 @@ from datetime import date
 import pytest
 
 from lakewright.commit.metadata_changes import evolve_partitions, evolve_schema
-from lakewright.commit.store import CommitRaced, PublishUnclear
+from lakewright.commit.store import PublishUnclear
 from lakewright.errors import CatalogUnavailable, CommitConflict, CommitOutcomeUnknown, CommitRetriesExhausted
 from tests.commit.kit import Kit
 from tests.commit.stores import Rival, Swaps, Unreachable, always_raced
