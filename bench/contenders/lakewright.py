@@ -12,7 +12,7 @@ import lakewright as lw
 from bench.contenders.spark_session import session, source
 from bench.contenders.windows import per_commit
 from bench.job import Job, Params
-from bench.many_files import SCHEMA, TABLE, file_facts
+from bench.many_files import SCHEMA, TABLE, file_facts, sql_catalog
 from lakewright.commit.change import APPEND, SnapshotChange
 from lakewright.commit.publish import publish
 from lakewright.commit.runs import new_run_id
@@ -93,7 +93,7 @@ class PlanAndOpen(Job):
         self.spark = session()
 
     def prepare(self, params: Params) -> None:
-        lake = lw.connect(params["catalog"]["warehouse"], spark=self.spark, catalog=params["catalog"], progress="off")
+        lake = lw.connect(params["catalog"]["warehouse"], spark=self.spark, catalog=sql_catalog(params["catalog"]), progress="off")
         self.table = lake.table(TABLE)
 
     def run(self) -> dict[str, float] | None:

@@ -1,22 +1,25 @@
 """Avro files of any writer, decoded by the schema in their header into dicts by Iceberg field id.
 
-fastavro opens the blocks. Records are decoded by hand, because that is over twice as fast for the maps of column metrics, and
-numbers stay numbers: a day past the year 9999 is no Python date. It stands on PyIceberg's compiled decoder, which never looks
-for the end of its input; so a block gets zeros behind it, and every length is checked before or, for runs of integers, after.
+Written by hand because fastavro takes over twice as long for the maps of column metrics, and makes a Python date of a day,
+which ends with the year 9999; and because PyIceberg's reader drops the fields of format 3. It stands on PyIceberg's compiled
+decoder, which never looks for the end of its input; so a block gets zeros behind it, and every length is checked before or,
+for runs of integers, after.
 """
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Collection, Iterator
-from io import BytesIO
 from operator import methodcaller
 from typing import Any
 
-import fastavro.read
+from pyiceberg.avro.codecs import AVRO_CODEC_KEY, KNOWN_CODECS
 from pyiceberg.avro.decoder import BinaryDecoder, new_decoder
 
 Decode = Callable[[BinaryDecoder], Any]
 FIELD_ID = "field-id"
+_MAGIC = b"Obj\x01"
+_SYNC_SIZE = 16
 
 _SCALARS: dict[str, Decode] = {
     "null": lambda decoder: None,
@@ -34,23 +37,70 @@ class AvroFile:
     """`schema` is the writer's; iterating gives the records, with None for the maps whose field ids are in `skip`."""
 
     def __init__(self, data: bytes, skip: Collection[int] = ()) -> None:
-        self._blocks: Any = fastavro.read.block_reader(BytesIO(data))
-        self.schema: Any = self._blocks.writer_schema
+        self._bytes = _Bytes(data)
+        metadata = self._bytes.header()
+        codec = KNOWN_CODECS[metadata.get(AVRO_CODEC_KEY, b"null").decode()]  # type: ignore[index]
+        self._decompress: Callable[[bytes], bytes] = bytes if codec is None else codec.decompress
+        self.schema: Any = json.loads(metadata["avro.schema"])
         self._compiler = _Compiler(skip)
         self._decode = self._compiler.compile(self.schema)
 
     def __iter__(self) -> Iterator[dict[Any, Any]]:
         decode, check = self._decode, self._compiler.check
-        for block in self._blocks:
-            data = block.bytes_.read()
+        for count, packed in self._bytes.blocks():
+            data = self._decompress(packed)
             size = self._compiler.block_size = len(data)
             decoder = new_decoder(data + bytes(2 * size + _SPARE))
-            for _ in range(block.num_records):
+            for _ in range(count):
                 record = decode(decoder)
                 check(decoder)
                 yield record
             if decoder.tell() != size:
                 raise ValueError("a block holds more than its records")
+
+
+class _Bytes:
+    """The container around the records: a header, and blocks that each end with the header's marker."""
+
+    def __init__(self, data: bytes) -> None:
+        self._data = data
+        self._at = 0
+
+    def header(self) -> dict[str, bytes]:
+        if self._take(len(_MAGIC)) != _MAGIC:
+            raise ValueError("it is no Avro file")
+        metadata: dict[str, bytes] = {}
+        while count := self._long():
+            if count < 0:
+                self._long()
+            for _ in range(abs(count)):
+                key = self._take(self._long()).decode()
+                metadata[key] = self._take(self._long())
+        self._sync = self._take(_SYNC_SIZE)
+        return metadata
+
+    def blocks(self) -> Iterator[tuple[int, bytes]]:
+        while self._at < len(self._data):
+            count = self._long()
+            packed = self._take(self._long())
+            if count < 0 or self._take(_SYNC_SIZE) != self._sync:
+                raise ValueError("a block does not end where it should")
+            yield count, packed
+
+    def _take(self, length: int) -> bytes:
+        if not 0 <= length <= len(self._data) - self._at:
+            raise EOFError("it ends too early")
+        self._at += length
+        return self._data[self._at - length : self._at]
+
+    def _long(self) -> int:
+        number = shift = 0
+        while True:
+            (group,) = self._take(1)
+            number |= (group & 0x7F) << shift
+            if group < 0x80:
+                return number >> 1 ^ -(number & 1)
+            shift += 7
 
 
 class _Compiler:

@@ -47,10 +47,10 @@ def _unhide(name: str) -> str:
 def _shorten(escaped: str, longest: int) -> str:
     if len(escaped) <= longest:
         return escaped
-    kept = escaped[:longest]
-    escape = kept.rfind("%", longest - 2)
-    kept = kept if escape < 0 else kept[:escape]
-    return f"{kept}{_MARK}{hashlib.sha256(escaped.encode()).hexdigest()[:32]}"
+    ending = _MARK + hashlib.sha256(escaped.encode()).hexdigest()[:32]
+    cut = longest - len(ending)
+    escape = escaped.find("%", cut - 2, cut)
+    return escaped[: cut if escape < 0 else escape] + ending
 
 
 def _readable(transform: Transform[Any, Any], source_type: IcebergType, value: Any) -> str:

@@ -38,7 +38,7 @@ def zone_of(name: str | None) -> tzinfo | None:
         return UTC
     try:
         return ZoneInfo(name)
-    except (ValueError, OSError):
+    except (KeyError, ValueError, OSError):
         return None
 
 

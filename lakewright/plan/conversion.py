@@ -22,6 +22,8 @@ from pyiceberg.types import (
     UUIDType,
 )
 
+from lakewright.plan.types import spark_type
+
 if TYPE_CHECKING:
     import pyspark.sql.types as spark
 
@@ -97,15 +99,9 @@ def lossless(source: spark.DataType, target: IcebergType) -> Cast | Keep | None:
         return Cast(target, checked=True) if name in ("string", "char", "varchar") else None
     if isinstance(target, FixedType):
         return Cast(target, checked=True) if name == "binary" else None
-    if _same(source, target):
+    if source == spark_type(target):
         return Keep()
     return Cast(target) if _widens(source, name, target) else None
-
-
-def _same(source: spark.DataType, target: IcebergType) -> bool:
-    from lakewright.plan.types import spark_type
-
-    return source == spark_type(target)
 
 
 def _widens(source: spark.DataType, name: str, target: IcebergType) -> bool:
@@ -126,7 +122,7 @@ def _widens(source: spark.DataType, name: str, target: IcebergType) -> bool:
     if name == "decimal":
         precision, scale = source.precision, source.scale  # type: ignore[attr-defined]
         if isinstance(target, DecimalType):
-            return target.scale >= scale and target.precision - target.scale >= precision - scale
+            return bool(target.scale >= scale and target.precision - target.scale >= precision - scale)
         fits = 18 if isinstance(target, LongType) else 9 if isinstance(target, IntegerType) else 0
         return bool(scale == 0 and precision <= fits)
     return False

@@ -227,7 +227,7 @@ class _Change:
             fields.append(old.model_copy(update=update))
         for new in self.changes.added.get(parent_id, ()):
             fields.append(new.model_copy(update={"field_type": with_fresh_ids(new.field_type, self.next_id)}))
-        if not fields:
+        if not fields and parent_id != ROOT:
             raise self.refuse(f"This would drop every field of a struct{in_table(self.table)}; drop the struct itself.", "")
         return StructType(*fields)
 

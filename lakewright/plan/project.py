@@ -108,9 +108,8 @@ def _fit(value: Column, cast: Cast) -> tuple[Column, Column]:
     made = value.try_cast(spark_type(target))
     fits = made.isNotNull()
     if isinstance(target, (FloatType, DoubleType)):
-        infinite = float("inf")
-        overflowed = (F.abs(made) == infinite) & (F.abs(value.try_cast("double")) != infinite)
-        return made, fits & ~F.coalesce(overflowed, F.lit(False)) if isinstance(target, FloatType) else fits
+        overflowed = (F.abs(made) == float("inf")) & ~value.cast("string").rlike("(?i)inf")
+        return made, fits & ~F.coalesce(overflowed, F.lit(False))
     if cast.exact:
         fits = fits & F.coalesce(made == value, F.lit(False))
     return made, fits

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 from pyiceberg.schema import Schema
-from pyiceberg.types import LongType, NestedField
+from pyiceberg.types import LongType, NestedField, StringType
 
 from lakewright.errors import DuplicateColumn
 from lakewright.format.data_file import DataFile
@@ -15,6 +15,7 @@ from lakewright.format.metadata import Metadata
 from lakewright.format.paths import partition_path
 from lakewright.read.layout import FILE, POSITION, placeholder
 from lakewright.read.native import quoted
+from lakewright.read.prune import partition_key
 from lakewright.read.scan import FileScan
 
 if TYPE_CHECKING:
@@ -38,7 +39,11 @@ def check_no_clash(schema: Schema, table: str | None) -> None:
     taken = {name.lower() for name in METADATA_COLUMNS}
     clash = next((f.name for f in schema.fields if f.name.lower() in taken), None)
     if clash is not None:
-        raise DuplicateColumn(f"Column {clash!r} has the name of a metadata column, so metadata=True cannot add it. Rename it, or read without metadata.", table=table, column=clash)
+        raise DuplicateColumn(
+            f"Column {clash!r} has the name of a metadata column, so metadata=True cannot add it. Rename it, or read without metadata.",
+            table=table,
+            column=clash,
+        )
 
 
 def with_file_info(spark: SparkSession, metadata: Metadata, files: Sequence[FileScan], frame: DataFrame, key: Callable[[str], str]) -> DataFrame:
@@ -60,9 +65,22 @@ def metadata_values(metadata: Metadata, schema: Schema) -> list[Column]:
     return [value.alias(name) for name, value in zip(METADATA_COLUMNS, values, strict=True)]
 
 
-def partition_text(metadata: Metadata, file: DataFile) -> str:
-    """The partition of a file as its path would have it: `region=eu/day=2020-01-01`, or nothing."""
-    return partition_path(metadata.specs[file.spec_id], metadata.schema, file.partition) if file.partition else ""
+class PartitionNames:
+    """Partitions of files as their paths would have them: `region=eu/day=2020-01-01`, or nothing."""
+
+    def __init__(self, metadata: Metadata) -> None:
+        self.metadata = metadata
+        fields = {i: f for schema in (*metadata.schemas.values(), metadata.schema) for i, f in schema._lazy_id_to_field.items()}
+        sources = {f.source_id for spec in metadata.specs.values() for f in spec.fields}
+        # Columns since dropped included: their partitions keep their names.
+        self._sources = Schema(*(NestedField(i, placeholder(i), fields[i].field_type if i in fields else StringType()) for i in sorted(sources)))
+        self._known: dict[tuple[int, tuple[Any, ...]], str] = {}
+
+    def of(self, file: DataFile) -> str:
+        key = (file.spec_id, partition_key(file.partition))
+        if key not in self._known:
+            self._known[key] = partition_path(self.metadata.specs[file.spec_id], self._sources, file.partition)
+        return self._known[key]
 
 
 def _key(schema: Schema) -> Column:
@@ -78,6 +96,7 @@ def _key(schema: Schema) -> Column:
 
 def _file_info(spark: SparkSession, metadata: Metadata, files: Sequence[FileScan], key: Callable[[str], str]) -> DataFrame:
     times = {snapshot.snapshot_id: snapshot.timestamp_ms * 1000 for snapshot in metadata.snapshots()}
+    partitions = PartitionNames(metadata)
     data = [file.data_file for file in files]
     committed = [times.get(file.snapshot_id) if file.snapshot_id is not None else None for file in files]
     columns = {
@@ -87,7 +106,7 @@ def _file_info(spark: SparkSession, metadata: Metadata, files: Sequence[FileScan
         SNAPSHOT: pa.array([file.snapshot_id for file in files], pa.int64()),
         TIME: pa.array(committed, pa.int64()).cast(pa.timestamp("us", tz="UTC")),
         SPEC: pa.array([d.spec_id for d in data], pa.int32()),
-        PARTITION: pa.array([partition_text(metadata, d) for d in data], pa.string()),
+        PARTITION: pa.array([partitions.of(d) for d in data], pa.string()),
         FIRST_ROW: pa.array([d.first_row_id for d in data], pa.int64()),
     }
     return spark.createDataFrame(pa.table(columns))

@@ -46,9 +46,7 @@ def quoted(name: str) -> str:
     return "`" + name.replace("`", "``") + "`"
 
 
-def scan_native(
-    spark: SparkSession, io: FileIO, metadata: Metadata, files: Sequence[DataFile], schema: Schema, *, with_position: bool = False
-) -> DataFrame:
+def scan_native(spark: SparkSession, io: FileIO, metadata: Metadata, files: Sequence[DataFile], schema: Schema, *, with_position: bool = False) -> DataFrame:
     """The rows of the files in the columns of the schema; with_position adds FILE (as Spark reports it) and POSITION."""
     groups = _layouts(spark, io, metadata, files, schema)
     frames = [_scan(spark, metadata, members, schema, layout, with_position) for layout, members in groups]

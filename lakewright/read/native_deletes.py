@@ -75,7 +75,9 @@ def _without_positions(spark: SparkSession, files: Sequence[FileScan], frame: Da
     )
     removed = open_parquet(spark, list(deletes), "file_path string, pos bigint")
     removed = removed.withColumn(FILE, removed.metadataColumn("_metadata")["file_path"])
-    sequences = pa.table({"_lw_delete": [_reported(spark, path) for path in deletes], SEQUENCE: pa.array([d.sequence_number for d in deletes.values()], pa.int64())})
+    sequences = pa.table(
+        {"_lw_delete": [_reported(spark, path) for path in deletes], SEQUENCE: pa.array([d.sequence_number for d in deletes.values()], pa.int64())}
+    )
     removed = removed.join(_broadcast(spark.createDataFrame(sequences)), F.col(FILE) == F.col("_lw_delete"))
     applies = (F.col("file_path") == F.col("_lw_target")) & (F.col(SEQUENCE) >= F.col("_lw_target_sequence"))
     removed = removed.join(_broadcast(spark.createDataFrame(lookup)), applies).select("_lw_target_reported", "pos")

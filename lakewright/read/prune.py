@@ -138,7 +138,7 @@ class _SparkSemantics(BooleanExpressionVisitor[BooleanExpression]):
     def visit_unbound_predicate(self, predicate: UnboundPredicate) -> BooleanExpression:
         is_float = isinstance(predicate.term.bind(self.schema).ref().field.field_type, (FloatType, DoubleType))
         if is_float and isinstance(predicate, (GreaterThan, GreaterThanOrEqual)):
-            return Or(predicate, IsNaN(predicate.term))
+            return Or(predicate, IsNaN(term=predicate.term))
         return predicate
 
 

@@ -13,7 +13,7 @@ from pyiceberg.types import PrimitiveType
 from lakewright.format.data_file import DATA, POSITION_DELETES, DataFile, ManifestFile
 from lakewright.format.manifests import read_manifest_list
 from lakewright.format.metadata import Metadata, Snapshot
-from lakewright.read.fileinfo import partition_text
+from lakewright.read.fileinfo import PartitionNames
 from lakewright.read.scan import live_entries
 from lakewright.read.values import internal_array
 
@@ -105,7 +105,17 @@ MANIFESTS = pa.schema(
         ("deleted_rows_count", pa.int64()),
         (
             "partition_summaries",
-            pa.list_(pa.struct([("field", pa.string()), ("contains_null", pa.bool_()), ("contains_nan", pa.bool_()), ("lower_bound", pa.string()), ("upper_bound", pa.string())])),
+            pa.list_(
+                pa.struct(
+                    [
+                        ("field", pa.string()),
+                        ("contains_null", pa.bool_()),
+                        ("contains_nan", pa.bool_()),
+                        ("lower_bound", pa.string()),
+                        ("upper_bound", pa.string()),
+                    ]
+                )
+            ),
         ),
     ]
 )
@@ -147,6 +157,7 @@ def refs(spark: SparkSession, metadata: Metadata) -> DataFrame:
 def files(spark: SparkSession, io: FileIO, metadata: Metadata, snapshot: Snapshot | None = None) -> DataFrame:
     """Data and delete files of a snapshot (the head's unless given). Bounds are text, by column name."""
     names, types = _columns(metadata)
+    partition = PartitionNames(metadata)
 
     def counts(values: dict[int, int]) -> list[tuple[str, int]]:
         return [(names[i], count) for i, count in values.items() if i in names]
@@ -158,7 +169,7 @@ def files(spark: SparkSession, io: FileIO, metadata: Metadata, snapshot: Snapsho
     for entry in live_entries(io, metadata, snapshot or metadata.head()):
         f = entry.data_file
         maps = (counts(f.column_sizes), counts(f.value_counts), counts(f.null_value_counts), counts(f.nan_value_counts))
-        said = (CONTENTS[f.content], f.file_path, f.file_format.upper(), f.spec_id, partition_text(metadata, f), f.record_count, f.file_size_in_bytes)
+        said = (CONTENTS[f.content], f.file_path, f.file_format.upper(), f.spec_id, partition.of(f), f.record_count, f.file_size_in_bytes)
         rest = (list(f.split_offsets), list(f.equality_ids), f.sort_order_id, f.referenced_data_file)
         rows.append((*said, entry.snapshot_id, entry.sequence_number, *maps, bounds(f.lower_bounds), bounds(f.upper_bounds), *rest))
     return _frame(spark, FILES, rows)
@@ -167,11 +178,12 @@ def files(spark: SparkSession, io: FileIO, metadata: Metadata, snapshot: Snapsho
 def partitions(spark: SparkSession, io: FileIO, metadata: Metadata, snapshot: Snapshot | None = None) -> DataFrame:
     """One row per partition and spec, with what is in it and the commit that last added to it."""
     times = {s.snapshot_id: s.timestamp_ms for s in metadata.snapshots()}
+    partition = PartitionNames(metadata)
     found: dict[tuple[str, int], list[int]] = {}
     latest: dict[tuple[str, int], tuple[int, int]] = {}
     for entry in live_entries(io, metadata, snapshot or metadata.head(), with_metrics=False):
         f = entry.data_file
-        key = (partition_text(metadata, f), f.spec_id)
+        key = (partition.of(f), f.spec_id)
         _tally(found.setdefault(key, [0] * 7), f)
         if entry.snapshot_id in times:
             latest[key] = max(latest.get(key, (0, 0)), (times[entry.snapshot_id], entry.snapshot_id))
@@ -195,7 +207,18 @@ def runs(spark: SparkSession, records: Iterable[RunRecord]) -> DataFrame:
         return None if millis is None else millis * 1000
 
     rows = [
-        (r.run_id, r.operation, r.state, *map(micros, (r.started_ms, r.heartbeat_ms, r.finished_ms)), r.token, r.branch, r.snapshot_id, r.rows, r.files, r.error)
+        (
+            r.run_id,
+            r.operation,
+            r.state,
+            *map(micros, (r.started_ms, r.heartbeat_ms, r.finished_ms)),
+            r.token,
+            r.branch,
+            r.snapshot_id,
+            r.rows,
+            r.files,
+            r.error,
+        )
         for r in records
     ]
     return _frame(spark, RUNS, rows)

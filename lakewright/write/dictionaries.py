@@ -33,7 +33,7 @@ def _worthwhile(path: str, array: pa.Array) -> Iterator[str]:
 
 def _repeats(array: pa.Array) -> bool:
     present = len(array) - array.null_count
-    return present == 0 or pc.count_distinct(array).as_py() <= present * MOST_DISTINCT
+    return present == 0 or int(pc.count_distinct(array).as_py()) <= present * MOST_DISTINCT
 
 
 def _single(column: pa.ChunkedArray) -> pa.Array:

@@ -89,7 +89,8 @@ def _codes(values: list[pa.Array]) -> np.ndarray[Any, Any]:
     """One number per row, equal for rows of equal partition values."""
     combined = np.zeros(len(values[0]), dtype=np.int64)
     for array in values:
-        encoded = array.dictionary_encode(null_encoding="encode")
+        plain = array.storage if isinstance(array, pa.ExtensionArray) else array
+        encoded = plain.dictionary_encode(null_encoding="encode")
         combined = combined * len(encoded.dictionary) + encoded.indices.to_numpy(zero_copy_only=False)
     return combined
 

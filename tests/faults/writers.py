@@ -103,7 +103,7 @@ Worker = Callable[[Place, int, str, Barrier], None]
 def run_together(place: Place, workers: list[tuple[Worker, str]]) -> list[int | None]:
     """Exit codes of processes that all begin at once."""
     context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload([__name__])
+    context.set_forkserver_preload([__name__, "lakewright.commit.store_sql", "pyarrow.parquet"])
     start = context.Barrier(len(workers))
     processes = [context.Process(target=work, args=(place, n, branch, start)) for n, (work, branch) in enumerate(workers)]
     for process in processes:

@@ -103,7 +103,13 @@ class OtherTable:
         parent = head.snapshot_id if head else None
         write_manifest_list(self.io, listing, snapshot_id=snapshot_id, parent_id=parent, sequence_number=sequence, manifests=manifests)
         when = raw["last-updated-ms"] + 1000
-        snapshot = {"snapshot-id": snapshot_id, "sequence-number": sequence, "timestamp-ms": when, "manifest-list": listing, "schema-id": raw["current-schema-id"]}
+        snapshot = {
+            "snapshot-id": snapshot_id,
+            "sequence-number": sequence,
+            "timestamp-ms": when,
+            "manifest-list": listing,
+            "schema-id": raw["current-schema-id"],
+        }
         if parent is not None:
             snapshot["parent-snapshot-id"] = parent
         raw["snapshots"] = [*raw.get("snapshots", []), {**snapshot, "summary": {"operation": "delete" if content else "append"}}]

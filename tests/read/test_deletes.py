@@ -114,7 +114,9 @@ def test_deletes_by_a_column_that_was_dropped(spark: SparkSession, other_table: 
 
 
 def test_deletes_by_a_field_of_a_struct(spark: SparkSession, other_table: Callable[..., Any], engine: str) -> None:
-    schema = Schema(NestedField(1, "id", IntegerType()), NestedField(2, "at", StructType(NestedField(3, "x", IntegerType()), NestedField(4, "y", IntegerType()))))
+    schema = Schema(
+        NestedField(1, "id", IntegerType()), NestedField(2, "at", StructType(NestedField(3, "x", IntegerType()), NestedField(4, "y", IntegerType())))
+    )
     table = other_table(schema).append([{"id": 1, "at": {"x": 1, "y": 1}}, {"id": 2, "at": {"x": 2, "y": 1}}, {"id": 3, "at": None}])
     data = table.files()[0].data_file
     at = pa.struct([with_id("x", 3, pa.int32())])

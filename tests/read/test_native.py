@@ -21,7 +21,7 @@ PEOPLE = Schema(NestedField(1, "id", IntegerType()), NestedField(2, "name", Stri
 @pytest.fixture(params=["by id", "by name", "arrow"])
 def reading(spark: SparkSession, request: pytest.FixtureRequest) -> Iterator[dict[str, Any]]:
     """Each way to read, as options: a session of ours, a session with Spark's defaults, and the Arrow engine."""
-    before = spark.conf.get(FIELD_ID_READ)
+    before = spark.conf.get(FIELD_ID_READ) or "true"
     spark.conf.set(FIELD_ID_READ, "true" if request.param == "by id" else "false")
     yield {"engine": "arrow" if request.param == "arrow" else "native"}
     spark.conf.set(FIELD_ID_READ, before)
@@ -96,7 +96,9 @@ def test_nested_fields_evolve(spark: SparkSession, other_table: Callable[..., An
         update.rename_column(("items", "sku"), "code")
         update.update_column(("items", "n"), LongType())
         update.add_column(("tags", "value", "w"), StringType())
-    table.refresh().commit([before], content=0).add([{"p": {"left": 2, "y": 1.5, "z": 3}, "items": [{"code": "b", "n": 2**40}], "tags": [("k", {"v": 2, "w": "w"})]}], "later")
+    table.refresh().commit([before], content=0).add(
+        [{"p": {"left": 2, "y": 1.5, "z": 3}, "items": [{"code": "b", "n": 2**40}], "tags": [("k", {"v": 2, "w": "w"})]}], "later"
+    )
     rows = [row.asDict(recursive=True) for row in table.read(spark, **reading).collect()]
     assert {"p": {"left": 1, "y": 0.5, "z": None}, "items": [{"code": "a", "n": 1}, None], "tags": {"k": {"v": 1, "w": None}}} in rows
     assert {"p": None, "items": None, "tags": None} in rows
@@ -121,7 +123,9 @@ def test_uuid_and_fixed(spark: SparkSession, other_table: Callable[..., Any], re
     schema = Schema(NestedField(1, "u", UUIDType()), NestedField(2, "f", FixedType(4)), NestedField(3, "us", ListType(4, UUIDType(), element_required=False)))
     one = uuid.UUID("12345678-1234-5678-1234-567812345678")
     uuids = pa.ListArray.from_arrays(pa.array([0, None, 1], pa.int32()), pa.ExtensionArray.from_storage(pa.uuid(), pa.array([one.bytes], pa.binary(16))))
-    arrow = pa.table({"u": pa.ExtensionArray.from_storage(pa.uuid(), pa.array([one.bytes, None], pa.binary(16))), "f": pa.array([b"abcd", None], pa.binary(4)), "us": uuids})
+    arrow = pa.table(
+        {"u": pa.ExtensionArray.from_storage(pa.uuid(), pa.array([one.bytes, None], pa.binary(16))), "f": pa.array([b"abcd", None], pa.binary(4)), "us": uuids}
+    )
     table = other_table(schema).append(arrow)
     rows = [row.asDict() for row in table.read(spark, **reading).collect()]
     assert rows == [{"u": str(one), "f": bytearray(b"abcd"), "us": [str(one)]}, {"u": None, "f": None, "us": None}]

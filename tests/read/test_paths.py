@@ -18,7 +18,28 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 NUMBERS = Schema(NestedField(1, "n", IntegerType()))
-ODD = ["a b", "a%20b", "a=b", "a#b", "a?b", "a*b", "a[b]", "a{b,c}", "ünï", "a+b", "a&b;c", "a:b", "a'b\"c", "a\\b", "a|b", "日本", "a^`~b", "a\u00a0b", "😀", "a@b!$()"]
+ODD = [
+    "a b",
+    "a%20b",
+    "a=b",
+    "a#b",
+    "a?b",
+    "a*b",
+    "a[b]",
+    "a{b,c}",
+    "ünï",
+    "a+b",
+    "a&b;c",
+    "a:b",
+    "a'b\"c",
+    "a\\b",
+    "a|b",
+    "日本",
+    "a^`~b",
+    "a\u00a0b",
+    "😀",
+    "a@b!$()",
+]
 
 
 def moved(table: Any, name: str) -> Any:

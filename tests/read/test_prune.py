@@ -53,7 +53,9 @@ def keeps(expression: BooleanExpression, file: DataFile, schema: Schema = FLOATS
 
 def float_file(nans: int | None, lower: float = 1.0, upper: float = 5.0) -> DataFile:
     counts = {} if nans is None else {1: nans}
-    return DataFile("f", 10, 1, 0, value_counts={1: 10}, null_value_counts={1: 0}, nan_value_counts=counts, lower_bounds={1: DOUBLE(lower)}, upper_bounds={1: DOUBLE(upper)})
+    return DataFile(
+        "f", 10, 1, 0, value_counts={1: 10}, null_value_counts={1: 0}, nan_value_counts=counts, lower_bounds={1: DOUBLE(lower)}, upper_bounds={1: DOUBLE(upper)}
+    )
 
 
 @pytest.mark.parametrize("expression", [GreaterThan("x", 9.0), GreaterThanOrEqual("x", 9.0), Not(LessThan("x", 9.0)), IsNaN("x")])
@@ -112,8 +114,16 @@ VALUES: dict[str, tuple[Any, st.SearchStrategy[Any], list[Transform[Any, Any]]]]
     "int": (IntegerType(), st.integers(-50, 50), [IdentityTransform(), BucketTransform(4), TruncateTransform(10)]),
     "double": (DoubleType(), st.sampled_from([-1.5, -0.0, 0.0, 1.0, 2.5, NAN]), [IdentityTransform()]),
     "string": (StringType(), st.sampled_from(["", "a", "ab", "abc", "b", "ü", "日本語"]), [IdentityTransform(), BucketTransform(4), TruncateTransform(2)]),
-    "date": (DateType(), st.dates(date(1968, 11, 1), date(1971, 2, 1)), [IdentityTransform(), YearTransform(), MonthTransform(), DayTransform(), BucketTransform(4)]),
-    "timestamp": (TimestampType(), st.datetimes(datetime(1969, 12, 30), datetime(1970, 1, 3)), [YearTransform(), MonthTransform(), DayTransform(), BucketTransform(4)]),
+    "date": (
+        DateType(),
+        st.dates(date(1968, 11, 1), date(1971, 2, 1)),
+        [IdentityTransform(), YearTransform(), MonthTransform(), DayTransform(), BucketTransform(4)],
+    ),
+    "timestamp": (
+        TimestampType(),
+        st.datetimes(datetime(1969, 12, 30), datetime(1970, 1, 3)),
+        [YearTransform(), MonthTransform(), DayTransform(), BucketTransform(4)],
+    ),
     "decimal": (DecimalType(9, 2), st.decimals(-2, 2, places=2), [IdentityTransform(), BucketTransform(4), TruncateTransform(50)]),
     "uuid": (UUIDType(), st.integers(0, 5).map(lambda n: uuid.UUID(int=n)), [IdentityTransform(), BucketTransform(2)]),
 }

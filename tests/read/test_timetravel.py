@@ -98,7 +98,9 @@ def test_what_is_no_time(nonsense: Any) -> None:
         resolve(metadata(), as_of=nonsense)
 
 
-@pytest.mark.parametrize(("given", "expected"), [({}, "new"), ({"ref": "dev"}, "new"), ({"ref": "v1"}, "old"), ({"snapshot_id": 2}, "old"), ({"as_of": T0}, "old")])
+@pytest.mark.parametrize(
+    ("given", "expected"), [({}, "new"), ({"ref": "dev"}, "new"), ({"ref": "v1"}, "old"), ({"snapshot_id": 2}, "old"), ({"as_of": T0}, "old")]
+)
 def test_the_schema_of_a_read(given: dict[str, Any], expected: str) -> None:
     table = metadata()
     assert read_schema(table, resolve(table, **given), **given).fields[0].name == expected

@@ -24,7 +24,7 @@ from lakewright.source_options import load, place, write_options
 from lakewright.source_writer import AlreadyCommitted, LakeWriter, begin_write, renew
 
 ROWS = pa.record_batch({"id": pa.array([1, 2], pa.int64())})
-SCHEMA = StructType.fromDDL("id bigint")
+SCHEMA = StructType().add("id", "long")
 
 
 class OneTask:

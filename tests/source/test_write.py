@@ -188,7 +188,7 @@ def test_writing_nothing_makes_no_snapshot(spark: SparkSession, lake: Lake, fill
 
 def test_a_failing_task_leaves_the_table_and_no_files(spark: SparkSession, lake: Lake, filled: Table) -> None:
     before, files = content(filled), data_files(filled)
-    broken = spark.range(100).selectExpr("id", "if(id = 70, raise_error('boom'), 'eu') AS region", "1.0D AS fare").repartition(2)
+    broken = spark.range(0, 100, 1, 2).selectExpr("id", "if(id = 70, raise_error('boom'), 'eu') AS region", "1.0D AS fare")
     with pytest.raises(PySparkException, match="boom"):
         save(broken, lake)
     assert content(filled) == before
