@@ -23,7 +23,8 @@ from lakewright.options import resolve
 from lakewright.plan.partitioning import build_sort_order, build_spec
 from lakewright.plan.request import WriteMode, WriteRequest
 from lakewright.plan.schema import replace_schema
-from lakewright.plan.types import iceberg_to_spark, schema_from
+from lakewright.plan.types import schema_from
+from lakewright.read.prune import optional_schema
 from lakewright.session import active_or_local, partition_overwrite_mode
 from lakewright.table import Table
 from lakewright.transaction import Transaction, request_fields
@@ -210,7 +211,7 @@ class Lake:
     def _replaced(self, name: str, schema: Any, partition_by: Sequence[str], sort_by: Sequence[str], properties: Mapping[str, Any] | None) -> Table:
         state = self.store.load(namespaces.identifier(name))
         old = state.metadata
-        columns, last_column_id = replace_schema(iceberg_to_spark(schema_from(schema)), old.schema, old.last_column_id)
+        columns, last_column_id = replace_schema(schema_from(schema), old.schema, old.last_column_id)
         spec = build_spec(columns, partition_by, spec_id=max(old.specs) + 1, last_partition_id=old.last_partition_id, table=name)
         spec = next((s for s in old.specs.values() if same_spec(s, spec)), spec)
         order = build_sort_order(columns, sort_by, table=name)

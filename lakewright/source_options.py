@@ -89,9 +89,9 @@ def read_options(options: Mapping[str, str]) -> ReadOptions:
 
 def write_options(options: Mapping[str, str], overwrite: bool) -> SourceWrite:
     """Table options are checked later, with the session's, since tasks alone see those."""
-    if not options:
+    if not options.get(PATH):
         raise UnsupportedOperation(
-            "saveAsTable(…) and writeTo(…) reach Lakewright without options, so neither the lake nor the table is known. "
+            "This write does not say which table of which lake is meant: saveAsTable(…) and writeTo(…) name one of Spark's own catalog, and Lakewright is not told. "
             'Use df.write.format("lakewright").mode("append").option("lake", "lake").save("nyc.trips"), t.append(df), or lake.write(df, "nyc.trips").'
         )
     target = place(options)

@@ -6,6 +6,7 @@ from typing import Any
 
 from pyiceberg.partitioning import PartitionSpec
 from pyiceberg.schema import Schema
+from pyiceberg.types import NestedField
 from pyiceberg.utils.schema_conversion import AvroSchemaConversion
 
 Avro = dict[str, Any]
@@ -38,8 +39,9 @@ def array(element_id: int, items: Any) -> Avro:
 
 
 def partition_record(spec: PartitionSpec, schema: Schema) -> Avro:
-    """The partition tuple; Avro lets a named type be defined once, so a second decimal(9, 2) refers to the first."""
-    struct = AvroSchemaConversion().iceberg_to_avro(Schema(*spec.partition_type(schema).fields), "r102")
+    """The partition tuple, optional also where its source is required; Avro lets a named type be defined once, so a second decimal(9, 2) refers to the first."""
+    fields = [NestedField(field.field_id, field.name, field.field_type, required=False) for field in spec.partition_type(schema).fields]
+    struct = AvroSchemaConversion().iceberg_to_avro(Schema(*fields), "r102")
     assert isinstance(struct, dict)
     defined: set[str] = set()
     for field in struct["fields"]:

@@ -1,8 +1,7 @@
-"""Partition transforms over Arrow arrays, with results in Iceberg's internal form (days as int32, timestamps as int64, …)."""
+"""Partition transforms over Arrow arrays, with results whose Python values are Iceberg's internal form (days as int, …)."""
 
 from __future__ import annotations
 
-import uuid
 from collections.abc import Sequence
 from typing import Any
 
@@ -68,10 +67,10 @@ def apply(transform: Transform[Any, Any], source_type: IcebergType, array: pa.Ar
     if not transform.can_transform(source_type):
         raise InvalidTransform(f"The transform {transform} does not take {source_type}; choose another transform or column.")
     chunks = array.chunks if isinstance(array, pa.ChunkedArray) else [array]
-    results = [_internal(_transformed(transform, _plain(chunk, source_type))) for chunk in chunks]
-    if len(results) == 1:
-        return results[0]
-    return pa.concat_arrays(results) if results else _internal(_transformed(transform, pa.array([], _plain_type(source_type))))
+    plain = [_plain(chunk, source_type) for chunk in chunks] or [pa.array([], _plain_type(source_type))]
+    results = [_internal(_transformed(transform, chunk)) for chunk in plain]
+    whole = results[0] if len(results) == 1 else pa.concat_arrays(results)
+    return pa.ExtensionArray.from_storage(pa.uuid(), whole) if isinstance(transform.result_type(source_type), UUIDType) else whole
 
 
 def partition_values(spec: PartitionSpec, schema: Schema, batch: pa.RecordBatch | pa.Table) -> list[pa.Array]:
@@ -84,13 +83,6 @@ def source_column(schema: Schema, field_id: int, batch: pa.RecordBatch | pa.Tabl
     first, *rest = _path(schema.as_struct(), field_id)
     column = batch.column(first)
     return pc.struct_field(column, rest) if rest else column
-
-
-def to_python(values: pa.Array, result_type: IcebergType) -> list[Any]:
-    """Values as manifests and paths take them: UUIDs as uuid.UUID, everything else as Arrow gives it."""
-    if isinstance(result_type, UUIDType):
-        return [None if value is None else uuid.UUID(bytes=value) for value in values.to_pylist()]
-    return list(values.to_pylist())
 
 
 def _path(struct: StructType, field_id: int) -> Sequence[str]:
@@ -119,7 +111,9 @@ def _plain(array: pa.Array, source_type: IcebergType) -> pa.Array:
     if pa.types.is_dictionary(array.type):
         array = array.dictionary_decode()
     plain = _plain_type(source_type)
-    return array if array.type == plain else array.cast(plain)
+    array = array if array.type == plain else array.cast(plain)
+    # Spark aligns its batches to 8 bytes; for decimals the compiled transforms need 16, which a copy has.
+    return array.copy_to(pa.default_cpu_memory_manager()) if isinstance(source_type, DecimalType) else array
 
 
 def _transformed(transform: Transform[Any, Any], array: pa.Array) -> pa.Array:

@@ -16,6 +16,7 @@ from sqlglot.errors import ParseError, SqlglotError
 
 from lakewright.errors import ColumnNotFound, InvalidFilter
 from lakewright.plan.constants import Constant, constant, zone_of
+from lakewright.plan.dates import compare_day
 from lakewright.plan.names import did_you_mean, in_table, match_name
 from lakewright.plan.predicates import (
     ALWAYS,
@@ -222,6 +223,10 @@ class _Translation:
     def comparison(self, node: exp.Expr, negated: bool) -> Pair:
         operator = OPERATORS[type(node)]
         left, right = node.this, node.expression
+        for side, other, as_written in ((left, right, operator), (right, left, MIRROR[operator])):
+            of_day, day = self.timestamp_of_day(side), self.constant(other)
+            if of_day is not None and day is not None:
+                return compare_day(of_day, INVERSE[as_written] if negated else as_written, day)
         column, value = self.column(left), self.constant(right)
         if column is None:
             column, value, operator = self.column(right), self.constant(left), MIRROR[operator]
@@ -230,6 +235,12 @@ class _Translation:
         if value is None:
             return UNKNOWN
         return compare(column, INVERSE[operator] if negated else operator, value, self.zone)
+
+    def timestamp_of_day(self, node: exp.Expr) -> ColumnRef | None:
+        """The column of date(c), to_date(c) or cast(c as date)."""
+        if isinstance(node, exp.Cast) and node.to.this.name == "DATE" or isinstance(node, exp.TsOrDsToDate) and not node.args.get("format"):
+            return self.column(node.this)
+        return None
 
     def null_safe(self, node: exp.Expr, negated: bool) -> Pair:
         left, right = node.this, node.expression

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 UUID_TEXT = "^[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}$"
 NULL, UNFIT = "NULL_IN_REQUIRED", "DOES_NOT_FIT"
 _MARKER = re.compile(r"\[LAKEWRIGHT:(\w+) (\S*)\] (.*?)(?= SQLSTATE: |\n|$)")
-_PYTHON_ERROR = re.compile(r"lakewright\.errors\.(\w+): (.*)")
+_PYTHON_ERROR = re.compile(r"lakewright\.errors\.(\w+): (.*?)(?= SQLSTATE: |\n|$)")
 
 
 def project(df: DataFrame, reconciled: Reconciled, field_ids: bool = False) -> DataFrame:

@@ -202,8 +202,8 @@ def _is_plain(struct: ToStruct, source: spark.StructType) -> bool:
     return all(a.conversion == Keep() and not a.no_nulls and a.field.name == a.source for a in struct.fields)
 
 
-def replace_schema(df_schema: spark.StructType, old: Schema, last_column_id: int) -> tuple[Schema, int]:
-    """The DataFrame's schema as the table's new one: fields with an old name and type keep their id. Returns it and the new last column id."""
+def replace_schema(new: spark.StructType | Schema, old: Schema, last_column_id: int) -> tuple[Schema, int]:
+    """A DataFrame's or other schema as the table's new one: fields with an old name and type keep their id. Returns it and the new last column id."""
     ids = count(last_column_id + 1)
     last = [last_column_id]
 
@@ -211,7 +211,7 @@ def replace_schema(df_schema: spark.StructType, old: Schema, last_column_id: int
         last[0] = next(ids)
         return last[0]
 
-    struct = _keep_ids(iceberg_struct(df_schema), old.as_struct(), next_id)
+    struct = _keep_ids(new.as_struct() if isinstance(new, Schema) else iceberg_struct(new), old.as_struct(), next_id)
     assert isinstance(struct, StructType)
     required = {f.field_id for f in struct.fields if f.required}
     identifiers = [i for i in old.identifier_field_ids if i in required]

@@ -21,7 +21,17 @@ from lakewright.read.scan import FileScan
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
 
-METADATA_COLUMNS = ("_commit_id", "_commit_time", "_row_id", "_last_updated_sequence_number", "_key", "_partition", "_spec_id", "_file", "_pos")
+METADATA_COLUMNS = {
+    "_commit_id": "bigint",
+    "_commit_time": "timestamp",
+    "_row_id": "bigint",
+    "_last_updated_sequence_number": "bigint",
+    "_key": "string",
+    "_partition": "string",
+    "_spec_id": "int",
+    "_file": "string",
+    "_pos": "bigint",
+}
 ROW_ID_FIELD, ROW_SEQUENCE_FIELD = 2147483540, 2147483539
 KEY, PATH, SEQUENCE, SNAPSHOT, TIME, SPEC, PARTITION, FIRST_ROW = (
     f"_lw_info_{name}" for name in ("key", "path", "sequence", "snapshot", "time", "spec", "partition", "first_row")

@@ -13,7 +13,7 @@ from lakewright.errors import UnsupportedOperation
 from lakewright.format.metadata import Metadata
 from lakewright.plan.types import spark_struct
 from lakewright.read.arrow_frame import scan_arrow
-from lakewright.read.fileinfo import check_no_clash, lineage_fields, metadata_values, with_file_info
+from lakewright.read.fileinfo import METADATA_COLUMNS, check_no_clash, lineage_fields, metadata_values, with_file_info
 from lakewright.read.native import quoted, scan_native
 from lakewright.read.native_deletes import apply_deletes, dropped_fields, equality_ids
 from lakewright.read.paths import is_hidden, reported_path, spark_path, spark_reaches
@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
 
 AUTO, NATIVE, ARROW = "auto", "native", "arrow"
-METADATA_TYPES = "_commit_id bigint, _commit_time timestamp, _row_id bigint, _last_updated_sequence_number bigint, _key string, _partition string, _spec_id int, _file string, _pos bigint"
 
 
 def to_dataframe(
@@ -58,7 +57,8 @@ def _split(spark: SparkSession, files: Sequence[FileScan], engine: str) -> tuple
     if engine == ARROW:
         return [], list(files)
     reached: dict[str, bool] = {}
-    native, arrow = [], []
+    native: list[FileScan] = []
+    arrow: list[FileScan] = []
     for file in files:
         path = file.data_file.file_path
         root = path.split("/", 3)[0]
@@ -105,9 +105,9 @@ def _arrow_frame(spark: SparkSession, io: FileIO, metadata: Metadata, files: Seq
 
 
 def _empty(spark: SparkSession, schema: Schema, metadata_columns: bool) -> DataFrame:
-    from pyspark.sql.types import StructType
+    from pyspark.sql import functions as F
 
-    struct = spark_struct(schema.as_struct(), nullable=True)
-    if metadata_columns:
-        struct = StructType([*struct.fields, *StructType.fromDDL(METADATA_TYPES).fields])
-    return spark.createDataFrame([], struct)
+    frame = spark.createDataFrame([], spark_struct(schema.as_struct(), nullable=True))
+    if not metadata_columns:
+        return frame
+    return frame.select("*", *(F.lit(None).cast(kind).alias(name) for name, kind in METADATA_COLUMNS.items()))

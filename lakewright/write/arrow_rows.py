@@ -9,23 +9,26 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyiceberg.io.pyarrow import schema_to_pyarrow
 from pyiceberg.schema import Schema
-from pyiceberg.types import DoubleType, FloatType, IcebergType, StructType
+from pyiceberg.types import DoubleType, FloatType, IcebergType, NestedField, StructType
 
 from lakewright.errors import NullInRequiredColumn
 
 
 def file_schema(schema: Schema) -> pa.Schema:
-    """The Arrow schema of the table's files; ids also on list elements, map keys and map values."""
+    """The Arrow schema of the table's files; ids also on list elements, map keys and map values.
+
+    Within structs every field may be null in the file, as it must be where the struct itself is; rows are checked instead.
+    """
     made: pa.Schema = schema_to_pyarrow(schema, include_field_ids=True)
-    return made
+    return pa.schema([field.with_type(_nullable_within(field.type)) for field in made])
 
 
-def to_file_schema(batch: pa.RecordBatch, target: pa.Schema, table: str) -> pa.RecordBatch:
+def to_file_schema(batch: pa.RecordBatch, target: pa.Schema, schema: Schema, table: str) -> pa.RecordBatch:
     """The batch cast to the file's types; columns are matched by position, and required ones checked for nulls."""
     arrays = []
-    for array, field in zip(batch.columns, target, strict=True):
+    for array, kind, field in zip(batch.columns, target.types, schema.fields, strict=True):
         _require_no_nulls(array, field, field.name, table)
-        arrays.append(_convert(array, field.type))
+        arrays.append(_convert(array, kind))
     return pa.RecordBatch.from_arrays(arrays, schema=target)
 
 
@@ -45,19 +48,30 @@ def _count_nans(field_id: int, kind: IcebergType, array: pa.Array, counts: dict[
             _count_nans(child.field_id, child.field_type, values, counts)
 
 
-def _require_no_nulls(array: pa.Array, field: pa.Field, path: str, table: str) -> None:
-    if not field.nullable and array.null_count:
+def _nullable_within(kind: pa.DataType) -> pa.DataType:
+    if pa.types.is_struct(kind):
+        return pa.struct([field.with_type(_nullable_within(field.type)).with_nullable(True) for field in kind])
+    if pa.types.is_large_list(kind):
+        return pa.large_list(kind.value_field.with_type(_nullable_within(kind.value_type)))
+    if pa.types.is_map(kind):
+        key, item = (field.with_type(_nullable_within(field.type)) for field in (kind.key_field, kind.item_field))
+        return pa.map_(key, item)
+    return kind
+
+
+def _require_no_nulls(array: pa.Array, field: NestedField, path: str, table: str) -> None:
+    if field.required and array.null_count:
         raise NullInRequiredColumn(
             f"A row has null for {path!r}, which table {table} requires; filter it out or use coalesce. Nothing was written.", table=table, column=path
         )
-    if pa.types.is_struct(field.type) and any(_has_required(child) for child in field.type):
+    if isinstance(field.field_type, StructType) and any(_has_required(child) for child in field.field_type.fields):
         present = array.filter(array.is_valid()) if array.null_count else array
-        for index, child in enumerate(field.type):
+        for index, child in enumerate(field.field_type.fields):
             _require_no_nulls(pc.struct_field(present, [index]), child, f"{path}.{child.name}", table)
 
 
-def _has_required(field: pa.Field) -> bool:
-    return not field.nullable or (pa.types.is_struct(field.type) and any(_has_required(child) for child in field.type))
+def _has_required(field: NestedField) -> bool:
+    return field.required or (isinstance(field.field_type, StructType) and any(_has_required(child) for child in field.field_type.fields))
 
 
 def _convert(array: pa.Array, kind: pa.DataType) -> pa.Array:
@@ -65,7 +79,7 @@ def _convert(array: pa.Array, kind: pa.DataType) -> pa.Array:
     if isinstance(kind, pa.UuidType):
         return _uuids(array)
     if pa.types.is_struct(kind):
-        children = [_convert(child, field.type) for child, field in zip(_children(array), kind, strict=True)]
+        children = [_convert(child, field.type) for child, field in zip(array.flatten(), kind, strict=True)]
         return pa.StructArray.from_arrays(children, fields=list(kind), mask=_mask(array))
     if pa.types.is_large_list(kind):
         large = array.cast(pa.large_list(array.type.value_type))
@@ -74,10 +88,6 @@ def _convert(array: pa.Array, kind: pa.DataType) -> pa.Array:
         keys, items = _convert(array.keys, kind.key_type), _convert(array.items, kind.item_type)
         return pa.MapArray.from_arrays(_offsets(array), keys, items, type=kind)
     return array if array.type == kind else array.cast(kind)
-
-
-def _children(array: pa.StructArray) -> list[pa.Array]:
-    return [array.field(index) for index in range(array.type.num_fields)]
 
 
 def _mask(array: pa.Array) -> pa.Array | None:

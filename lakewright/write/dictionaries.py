@@ -23,7 +23,7 @@ def _worthwhile(path: str, array: pa.Array) -> Iterator[str]:
         for child, values in zip(kind, array.flatten(), strict=True):
             yield from _worthwhile(f"{path}.{child.name}", values)
     elif pa.types.is_large_list(kind):
-        yield from _worthwhile(f"{path}.list.element", array.flatten())
+        yield from _worthwhile(f"{path}.list.element", array.values)
     elif pa.types.is_map(kind):
         yield from _worthwhile(f"{path}.key_value.key", array.keys)
         yield from _worthwhile(f"{path}.key_value.value", array.items)

@@ -40,7 +40,7 @@ def write_batches(
     writer = FanoutWriter(files, most_open=1 if clustered else plan.options[MAX_OPEN_FILES])
     try:
         for batch in batches:
-            writer.write(to_file_schema(batch, schema, plan.table))
+            writer.write(to_file_schema(batch, schema, plan.schema, plan.table))
         writer.close()
     except BaseException:
         with suppress(Exception):

@@ -13,15 +13,12 @@ from tests.interop.services.postgres import Postgres
 from tests.interop.services.rest import RestCatalog
 from tests.interop.services.s3 import S3
 
-PLACES = ("local", "postgres", "rest", "hive", "s3", "s3native")
-
 
 @dataclass(frozen=True)
 class Place:
     name: str
     lake: Any
     peer_catalog: Mapping[str, str] = field(repr=False)
-    local_files: bool = True
 
 
 def local(spark: Any, folder: Path) -> Place:
@@ -56,4 +53,4 @@ def s3(spark: Any, folder: Path, server: S3, name: str) -> Place:
         "io-impl": "org.apache.iceberg.aws.s3.S3FileIO",
         **server.client_properties,
     }
-    return Place(name, lw.connect(warehouse, spark=spark, catalog=catalog), jdbc, local_files=False)
+    return Place(name, lw.connect(warehouse, spark=spark, catalog=catalog), jdbc)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import Any
 
 import pytest
 
@@ -17,11 +16,12 @@ from tests.interop.tables import CASES, Case
 ENGINES_AT = {"local": ("native", "arrow"), "postgres": ("native",), "rest": ("arrow",), "hive": ("native",), "s3": ("arrow",), "s3native": ("native",)}
 
 
-def _runs() -> Iterator[Any]:
-    for place, wanted in ENGINES_AT.items():
-        for case in CASES:
-            for engine in [e for e in wanted if e in case.engines] or case.engines[:1]:
-                yield pytest.param(place, case, engine, id=f"{place}-{case.name}-{engine}")
+RUNS = [
+    (place, case, engine)
+    for place, wanted in ENGINES_AT.items()
+    for case in CASES
+    for engine in [e for e in wanted if e in case.engines] or case.engines[:1]
+]
 
 
 @pytest.fixture(scope="module")
@@ -32,15 +32,16 @@ def compared() -> Iterator[list[str]]:
     assert names, "The suite ran on no table."
 
 
-@pytest.mark.parametrize(("where", "case", "engine"), _runs())
+@pytest.mark.parametrize(("where", "case", "engine"), RUNS, ids=[f"{place}-{case.name}-{engine}" for place, case, engine in RUNS])
 def test_every_reader_returns_the_same_rows(where: str, case: Case, engine: str, place_of: Callable[[str], Place], peer: Peer, compared: list[str]) -> None:
     place = place_of(where)
     table = case.build(place.lake, f"suite.{case.name}_{engine}", engine)
     ours = canonical(table.read().toArrow())
     assert len(ours) == case.rows
     assert canonical(readers.spark_runtime(peer, place, table)) == ours
-    assert canonical(readers.pyiceberg(table)) == ours
-    if place.local_files and case.rows and where == "local":
+    if "pyiceberg" not in case.misread_by:
+        assert canonical(readers.pyiceberg(table)) == ours
+    if where == "local":
         assert canonical(readers.duck(table)) == ours
     for ref in case.refs:
         at = canonical(table.read(ref=ref).toArrow())

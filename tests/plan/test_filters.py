@@ -3,7 +3,21 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
-from pyiceberg.expressions import AlwaysFalse, AlwaysTrue, And, EqualTo, GreaterThan, IsNaN, IsNull, LessThan, NotEqualTo, NotNull, Or, StartsWith
+from pyiceberg.expressions import (
+    AlwaysFalse,
+    AlwaysTrue,
+    And,
+    EqualTo,
+    GreaterThan,
+    GreaterThanOrEqual,
+    IsNaN,
+    IsNull,
+    LessThan,
+    NotEqualTo,
+    NotNull,
+    Or,
+    StartsWith,
+)
 from pyiceberg.expressions.literals import DateLiteral, LongLiteral, TimestampLiteral
 
 from lakewright.errors import ColumnNotFound, InvalidFilter
@@ -87,6 +101,15 @@ def test_timestamps(where: str, zone: str | None, micros: int) -> None:
 def test_wall_times_need_the_sessions_zone(where: str) -> None:
     assert parsed(where, None).iceberg == AlwaysTrue()
     assert parsed(where, "Mars/Olympus").iceberg == AlwaysTrue()
+
+
+def test_the_day_of_a_timestamp_bounds_it_with_a_day_to_spare_for_the_zone() -> None:
+    day = 86_400_000_000
+    found = parsed("date(ts) = '2020-01-01'", None)
+    assert found.iceberg == And(GreaterThanOrEqual("ts", TimestampLiteral(18261 * day)), LessThan("ts", TimestampLiteral(18264 * day)))
+    assert (found.strict, found.exact) == (AlwaysFalse(), False)
+    assert parsed("cast(tn as date) >= '2020-01-01'", None).iceberg == GreaterThanOrEqual("tn", TimestampLiteral(18262 * day))
+    assert parsed("date(name) = '2020-01-01'").iceberg == AlwaysTrue()
 
 
 def test_prefixes() -> None:

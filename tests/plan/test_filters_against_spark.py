@@ -99,6 +99,10 @@ def predicates() -> Iterator[str]:
         for operand in operands:
             for operator in ("=", "<>") if column == "flag" else ("=", "<>", "<", "<=", ">", ">="):
                 yield f"{column} {operator} {operand}" if operator in ("=", "<", ">=") else f"not ({operand} {operator} {column})"
+    for day in ("date(ts)", "to_date(tn)", "cast(ts as date)", "cast(dt as date)"):
+        for operator in ("=", "<>", "<", "<=", ">", ">="):
+            yield f"{day} {operator} '2020-01-01'"
+            yield f"not (date '2020-01-01' {operator} {day})"
     yield from OTHERS
 
 

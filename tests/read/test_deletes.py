@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Callable
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -59,25 +61,30 @@ def test_equality_deletes_reach_older_files_only(spark: SparkSession, other_tabl
     table = other_table(TRIPS).append(ROWS)
     data = table.files()[0].data_file
     table.commit([table.delete_values("d", keys(1, 2, None), [1], data)])
-    table.commit([data.__class__(**{**{n: getattr(data, n) for n in data.__slots__}, "file_path": _copy(data.file_path)})], content=0)
+    table.commit([replace(data, file_path=_copy(data.file_path))], content=0)
     assert ids(table, spark, engine) == [0, 0, 1, 2, 3, 3, 4, 4, 5, 5]
 
 
 def _copy(path: str) -> str:
-    import shutil
-
     target = path.replace(".parquet", "-later.parquet")
     shutil.copy(path.removeprefix("file://"), target.removeprefix("file://"))
     return target
 
 
-def test_equality_deletes_in_a_partition_and_everywhere(spark: SparkSession, other_table: Callable[..., Any], engine: str) -> None:
+def test_equality_deletes_keep_to_their_partition(spark: SparkSession, other_table: Callable[..., Any], engine: str) -> None:
     table = other_table(TRIPS, partition_spec=BY_REGION).append(ROWS)
     eu = next(f.data_file for f in table.files() if f.data_file.partition == ("eu",))
     table.commit([table.delete_values("d", keys(0, 1), [1], eu)])
     assert ids(table, spark, engine) == [0, 2, 3, 4, 5]
+
+
+def test_equality_deletes_without_partition_hold_everywhere(spark: SparkSession, other_table: Callable[..., Any], engine: str) -> None:
+    table = other_table(TRIPS, partition_spec=BY_REGION).append(ROWS)
     with table.iceberg.update_spec() as update:
         update.remove_field("region")
+    eu = table.refresh().files()[0].data_file
+    table.commit([table.delete_values("d", keys(0, 1), [1], eu, spec_id=1, partition=())])
+    assert ids(table, spark, engine) == [2, 3, 4, 5]
 
 
 def test_nulls_and_nans_are_equal_to_themselves(spark: SparkSession, other_table: Callable[..., Any], engine: str) -> None:
@@ -139,4 +146,12 @@ def test_delete_files_in_other_formats_are_refused(other_table: Callable[..., An
     data = table.files()[0].data_file
     table.commit([table.delete_positions("d", [(data.file_path, 1)], data, file_format=kind)])
     with pytest.raises(UnsupportedFormat, match=f"d.parquet is {kind}"):
+        table.files()
+
+
+def test_data_files_in_other_formats_are_refused(other_table: Callable[..., Any]) -> None:
+    table = other_table(TRIPS).append(ROWS)
+    data = table.files()[0].data_file
+    table.commit([replace(data, file_path="file:///a/b.orc", file_format="ORC")], content=0)
+    with pytest.raises(UnsupportedFormat, match=r"b\.orc is ORC"):
         table.files()

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -10,7 +13,9 @@ import pytest
 from pyiceberg.schema import Schema
 from pyiceberg.types import DoubleType, FloatType, IntegerType, ListType, LongType, MapType, NestedField, StringType, StructType
 
-from lakewright.read.native import FIELD_ID_READ
+from lakewright.read import scan
+from lakewright.read.native import FIELD_ID_READ, LISTING_THRESHOLD
+from lakewright.read.scan import ManifestCache
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -134,3 +139,32 @@ def test_uuid_and_fixed(spark: SparkSession, other_table: Callable[..., Any], re
 def test_an_empty_table_has_its_schema(spark: SparkSession, other_table: Callable[..., Any]) -> None:
     frame = other_table(PEOPLE).read(spark)
     assert (frame.count(), frame.dtypes) == (0, [("id", "int"), ("name", "string"), ("score", "float")])
+
+
+def test_many_files_leave_the_session_as_it_was(spark: SparkSession, other_table: Callable[..., Any]) -> None:
+    table = other_table(PEOPLE)
+    first = table.add([{"id": 1, "name": "a", "score": 1.0}]).files()[0].data_file
+    data = Path(first.file_path.removeprefix("file://"))
+    copies = [data.with_name(f"copy-{n}.parquet") for n in range(40)]
+    for copy in copies:
+        shutil.copy(data, copy)
+    table.commit([replace(first, file_path=f"file://{copy}") for copy in copies], content=0)
+    spark.conf.set(LISTING_THRESHOLD, "7")
+    try:
+        frame = table.read(spark)
+        assert spark.conf.get(LISTING_THRESHOLD) == "7"
+    finally:
+        spark.conf.set(LISTING_THRESHOLD, "1000000")
+    assert frame.count() == 41
+
+
+def test_decoded_manifests_are_kept_up_to_a_number_of_entries(other_table: Callable[..., Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    table = other_table(PEOPLE).append([{"id": 1, "name": "a", "score": 1.0}]).append([{"id": 2, "name": "b", "score": 1.0}])
+    roomy, tight = ManifestCache(), ManifestCache(max_entries=1)
+    whole = table.files()
+    assert table.files(cache=roomy) == table.files(cache=tight) == whole
+    decoded: list[str] = []
+    monkeypatch.setattr(scan, "read_manifest", lambda io, manifest, *args, **options: decoded.append(manifest.manifest_path) or iter(()))
+    assert table.files(cache=roomy) == whole and not decoded
+    table.files(cache=tight)
+    assert decoded

@@ -79,6 +79,7 @@ def test_bad_write_options(options: dict[str, str], overwrite: bool, error: type
         write_options({**HERE, **options}, overwrite)
 
 
-def test_save_as_table_and_write_to_are_refused_by_name() -> None:
+@pytest.mark.parametrize("options", [{}, {"lake": "lake"}])
+def test_save_as_table_and_write_to_are_refused_by_name(options: dict[str, str]) -> None:
     with pytest.raises(UnsupportedOperation, match=r"saveAsTable.*writeTo.*lake\.write"):
-        write_options({}, overwrite=False)
+        write_options(options, overwrite=False)

@@ -1,0 +1,42 @@
+"""The same verbs over Spark Connect, in a process of its own: a Connect client and a classic session do not share one."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+STORY = """
+import json, sys
+from pyspark.sql import SparkSession
+import lakewright as lw
+
+spark = SparkSession.builder.remote("local[2]").getOrCreate()
+assert type(spark).__module__.startswith("pyspark.sql.connect"), type(spark)
+before = dict(spark.conf.getAll)
+lake = lw.connect(sys.argv[1], spark=spark, progress="off")
+rows = spark.createDataFrame([(1, "eu", 1.5), (2, "us", 2.5), (3, None, float("nan"))], "id bigint, region string, fare double")
+t = lake.create_table("n.t", rows.schema, partition_by=["region", "bucket(4, id)"], sort_by=["id desc"])
+t.append(rows)
+t.append(rows, engine="arrow", distribution_mode="hash")
+t.overwrite(rows.filter("region = 'eu'"), where="region = 'eu'")
+t.overwrite_partitions(rows.filter("region = 'us'"))
+t.evolve_schema(rename={"fare": "total"})
+found = sorted(tuple(map(str, row)) for row in t.read().collect())
+pruned = t.read("region = 'us'").count()
+places = t.read(metadata=True).select("_partition").distinct().count()
+assert dict(spark.conf.getAll) == before, "the session's settings changed"
+print(json.dumps({"rows": found, "pruned": pruned, "partitions": places, "history": t.history().count()}))
+"""
+
+
+def test_the_verbs_work_over_connect(tmp_path: Path) -> None:
+    environment = {key: value for key, value in os.environ.items() if key not in ("SPARK_REMOTE", "MASTER")}
+    environment |= {"PYSPARK_PYTHON": sys.executable, "SPARK_LOCAL_IP": "127.0.0.1"}
+    done = subprocess.run([sys.executable, "-c", STORY, str(tmp_path / "lake")], capture_output=True, text=True, timeout=500, env=environment)
+    assert done.returncode == 0, done.stderr[-3000:]
+    told = json.loads(done.stdout.strip().splitlines()[-1])
+    expected = [("1", "eu", "1.5"), ("2", "us", "2.5"), ("3", "None", "nan"), ("3", "None", "nan")]
+    assert told == {"rows": [list(row) for row in sorted(expected)], "pruned": 1, "partitions": 3, "history": 4}
