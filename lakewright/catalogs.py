@@ -60,7 +60,9 @@ def _prepare_folder(folder: Path, create: bool) -> None:
             probe.unlink()
     except OSError as error:
         if error.errno in (errno.EACCES, errno.EPERM, errno.EROFS):
-            raise PermissionRefused(f"The folder {folder} cannot be written ({error.strerror}), so no lake can be made there. Choose another, or change its permissions.") from error
+            raise PermissionRefused(
+                f"The folder {folder} cannot be written ({error.strerror}), so no lake can be made there. Choose another, or change its permissions."
+            ) from error
         raise ConfigurationError(f"No lake can be made at {folder}: {error.strerror}.") from error
 
 

@@ -154,7 +154,9 @@ def _from_file(name: str) -> tuple[str | None, dict[str, str]] | None:
     for key in lake:
         if key not in LAKE_KEYS:
             near = difflib.get_close_matches(key, LAKE_KEYS, n=1)
-            raise UnknownOption(f"{path}: unknown key {key!r} in [lakes.{name}]." + (f" Did you mean {near[0]}?" if near else f" It takes {' and '.join(LAKE_KEYS)}."))
+            raise UnknownOption(
+                f"{path}: unknown key {key!r} in [lakes.{name}]." + (f" Did you mean {near[0]}?" if near else f" It takes {' and '.join(LAKE_KEYS)}.")
+            )
     location = lake.get("location")
     if location is not None:
         location = _expand(str(location), f"lakes.{name}.location", path)

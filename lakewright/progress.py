@@ -19,7 +19,14 @@ if TYPE_CHECKING:
 
 MODES = ("auto", "rich", "log", "off")
 MODE_VARIABLE = "LAKEWRIGHT_PROGRESS"
-PAST_TENSE = {"append": "appended", "overwrite": "overwrote", "overwrite-partitions": "overwrote", "delete": "deleted", "update": "updated", "replace": "rewrote"}
+PAST_TENSE = {
+    "append": "appended",
+    "overwrite": "overwrote",
+    "overwrite-partitions": "overwrote",
+    "delete": "deleted",
+    "update": "updated",
+    "replace": "rewrote",
+}
 logger = logging.getLogger("lakewright")
 
 

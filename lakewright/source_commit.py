@@ -19,7 +19,7 @@ from lakewright.format.storage import delete_tree
 from lakewright.options import ISOLATION
 from lakewright.plan.overwrite import Replacement, WholeFiles, with_their_deletes
 from lakewright.plan.request import WriteMode
-from lakewright.progress import Progress, summary
+from lakewright.progress import summary
 from lakewright.read.scan import Scan, live_entries, plan_scan
 from lakewright.source_options import load
 from lakewright.write.messages import TaskMessage, winners
@@ -38,21 +38,19 @@ def publish_files(run: SourceRun, written: Sequence[TaskMessage], session: Mappi
     store, state = load(run.request.place)
     ongoing = Run(state.io, state.metadata.location, replace(run.record, details={PUBLISHING: True}))
     ongoing.renew()
-    with Progress(run.record.operation, state.name) as progress:
-        try:
-            steps = _steps(run, mode, [file for message in winners(written) for file in message.files], session)
-            with progress.phase("commit"):
-                commits = publish(store, state, steps, run_id=run.record.run_id, options=options).commits if steps else ()
-        except CommitOutcomeUnknown:
-            raise
-        except BaseException as error:
-            ongoing.finish(FAILED, error=f"{type(error).__name__}: {error}"[:2000], details={})
-            raise
-        try:
-            _end(run, state, ongoing, commits)
-        except Exception as error:
-            log.warning("run %s was committed to %s, but its record could not be written: %s", run.record.run_id, state.name, error)
-        progress.done(_summary(run, commits))
+    try:
+        steps = _steps(run, mode, [file for message in winners(written) for file in message.files], session)
+        commits = publish(store, state, steps, run_id=run.record.run_id, options=options).commits if steps else ()
+    except CommitOutcomeUnknown:
+        raise
+    except BaseException as error:
+        ongoing.finish(FAILED, error=f"{type(error).__name__}: {error}"[:2000], details={})
+        raise
+    try:
+        _end(run, state, ongoing, commits)
+    except Exception as error:
+        log.warning("run %s was committed to %s, but its record could not be written: %s", run.record.run_id, state.name, error)
+    log.info("%s", _summary(run, commits))
 
 
 def abandon(run: SourceRun) -> None:

@@ -94,9 +94,13 @@ def _cast(array: pa.Array, cast: Cast, path: str, table: str) -> pa.Array:
     try:
         return array.cast(_arrow_type(cast.target), safe=True)
     except pa.ArrowInvalid as error:
-        raise TypeMismatch(f"A row has a value for {path!r} that does not fit {cast.target} of table {table}: {error}. Nothing was written.", table=table, column=path) from error
+        raise TypeMismatch(
+            f"A row has a value for {path!r} that does not fit {cast.target} of table {table}: {error}. Nothing was written.", table=table, column=path
+        ) from error
     except pa.ArrowNotImplementedError as error:
-        raise UnsupportedOperation(f"Column {path!r} cannot be cast to {cast.target} of table {table} here; use t.append(df), or cast it in the DataFrame.", table=table, column=path) from error
+        raise UnsupportedOperation(
+            f"Column {path!r} cannot be cast to {cast.target} of table {table} here; use t.append(df), or cast it in the DataFrame.", table=table, column=path
+        ) from error
 
 
 def _fitting(array: pa.Array, fits: pa.BooleanArray, target: IcebergType, path: str, table: str) -> pa.Array:
@@ -110,12 +114,18 @@ def _require_no_time_zone(array: pa.Array, target: IcebergType, path: str, table
     """What a cast between times with and without a zone means depends on the session, which has no say here."""
     zoned = pa.types.is_timestamp(array.type) and array.type.tz is not None
     if zoned != isinstance(target, TimestamptzType):
-        raise UnsupportedOperation(f"Casting {path!r} to {target} of table {table} needs the session's time zone; cast it in the DataFrame, or use t.append(df).", table=table, column=path)
+        raise UnsupportedOperation(
+            f"Casting {path!r} to {target} of table {table} needs the session's time zone; cast it in the DataFrame, or use t.append(df).",
+            table=table,
+            column=path,
+        )
 
 
 def _require_no_nulls(array: pa.Array, path: str, table: str) -> None:
     if array.null_count:
-        raise NullInRequiredColumn(f"A row has null for {path!r}, which table {table} requires; filter it out or use coalesce. Nothing was written.", table=table, column=path)
+        raise NullInRequiredColumn(
+            f"A row has null for {path!r}, which table {table} requires; filter it out or use coalesce. Nothing was written.", table=table, column=path
+        )
 
 
 def _arrow_type(kind: IcebergType) -> pa.DataType:

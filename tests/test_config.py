@@ -195,7 +195,7 @@ def test_a_file_that_is_no_database_is_named(workspace: Path) -> None:
 
 
 def test_a_catalog_that_does_not_answer(workspace: Path) -> None:
-    with pytest.raises(CatalogUnavailable, match="127.0.0.1:9"):
+    with pytest.raises(CatalogUnavailable, match=r"127\.0\.0\.1:9"):
         open_catalog(resolve_lake("s3://b/w", catalog={"type": "rest", "uri": "http://127.0.0.1:9"}))
 
 

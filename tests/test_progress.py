@@ -20,7 +20,12 @@ def test_phases_and_summary_are_logged(caplog: pytest.LogCaptureFixture) -> None
 
 
 def test_a_failure_says_in_which_phase(caplog: pytest.LogCaptureFixture) -> None:
-    with caplog.at_level(logging.INFO, "lakewright"), pytest.raises(ValueError), Progress("append", "nyc.trips", mode="log") as progress, progress.phase("commit"):
+    with (
+        caplog.at_level(logging.INFO, "lakewright"),
+        pytest.raises(ValueError),
+        Progress("append", "nyc.trips", mode="log") as progress,
+        progress.phase("commit"),
+    ):
         raise ValueError
     assert "failed in commit" in caplog.text
 

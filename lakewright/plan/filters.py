@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import tzinfo
 from typing import TYPE_CHECKING
@@ -83,6 +84,20 @@ def parse_where(
     _check(node, where, schema, table, deterministic, set(also))
     pair = _Translation(where, schema, zone_of(session_tz)).true(node)
     return Filter(where, pair.inclusive, pair.strict, pair.exact)
+
+
+@contextmanager
+def resolving(where: str | Column | None, table: str) -> Iterator[None]:
+    """Around handing a filter to Spark, which knows functions and types that the parser leaves to it."""
+    from pyspark.errors import AnalysisException
+
+    try:
+        yield
+    except AnalysisException as error:
+        if where is None:
+            raise
+        reason = str(error).splitlines()[0]
+        raise InvalidFilter(f"Spark cannot apply the where {str(where)!r} to {table}: {reason}", table=table) from error
 
 
 def _parsed(where: str, table: str | None) -> exp.Expr:

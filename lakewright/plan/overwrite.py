@@ -18,7 +18,7 @@ from lakewright.commit.change import PartitionScope
 from lakewright.commit.store import TableState
 from lakewright.format.data_file import DataFile
 from lakewright.format.metadata import Metadata, Snapshot
-from lakewright.plan.filters import Filter, parse_where
+from lakewright.plan.filters import Filter, parse_where, resolving
 from lakewright.plan.partition_scope import outside_partitions
 from lakewright.plan.write_plan import WritePlan
 from lakewright.read.frame import to_dataframe
@@ -44,7 +44,8 @@ class Replacement:
     def with_kept(self, rows: DataFrame, table: str) -> DataFrame:
         """The rows to write: the given ones, each checked to be inside `where`, and those of replaced files that stay."""
         if self.where is not None and self.where.sql is not None:
-            rows = rows.filter(_inside(self.where.sql, table))
+            with resolving(self.where.sql, table):
+                rows = rows.filter(_inside(self.where.sql, table))
         return rows if self.kept is None else rows.unionByName(self.kept)
 
 
@@ -58,7 +59,9 @@ def plan_replacement(spark: SparkSession, state: TableState, metadata: Metadata,
     partial = tuple(f for f in scan.files if not whole.match(f.data_file))
     kept = None
     if partial:
-        kept = to_dataframe(spark, state.io, metadata, Scan(scan.snapshot, partial)).filter(_outside(chosen.sql))
+        stored = to_dataframe(spark, state.io, metadata, Scan(scan.snapshot, partial))
+        with resolving(where, state.name):
+            kept = stored.filter(_outside(chosen.sql))
     removed = with_their_deletes(state, metadata, head, scan)
     return Replacement(removed, chosen.iceberg, None, chosen, kept)
 

@@ -147,7 +147,7 @@ def _is_nan(value: Any) -> bool:
 
 
 def _optional(struct_type: StructType) -> StructType:
-    return StructType(*(NestedField(f.field_id, f.name, _optional_type(f.field_type), required=False) for f in struct_type.fields))
+    return StructType(*(NestedField(f.field_id, f.name, _optional_type(f.field_type), required=False, doc=f.doc) for f in struct_type.fields))
 
 
 def _optional_type(source: IcebergType) -> IcebergType:

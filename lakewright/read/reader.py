@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from lakewright.commit.result import Commit
 from lakewright.commit.store import TableState
-from lakewright.plan.filters import parse_where
+from lakewright.plan.filters import parse_where, resolving
 from lakewright.read.frame import to_dataframe
 from lakewright.read.scan import plan_scan
 from lakewright.read.timetravel import read_schema, resolve
@@ -32,4 +32,5 @@ def read(
     schema = read_schema(state.metadata, snapshot, snapshot_id=snapshot_id, as_of=as_of, ref=ref)
     chosen = parse_where(where, schema, state.name, session_tz=zone)
     scan = plan_scan(state.io, state.metadata, snapshot, chosen, schema=schema)
-    return to_dataframe(spark, state.io, state.metadata, scan, schema=schema, where=chosen.sql, metadata_columns=metadata_columns)
+    with resolving(where, state.name):
+        return to_dataframe(spark, state.io, state.metadata, scan, schema=schema, where=chosen.sql, metadata_columns=metadata_columns)

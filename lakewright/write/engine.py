@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -12,7 +13,7 @@ from pyiceberg.io import FileIO, load_file_io
 from pyiceberg.schema import Schema
 from pyiceberg.types import FixedType, IcebergType, ListType, MapType, StructType, TimeType, UUIDType
 
-from lakewright.errors import LakewrightError, PermissionRefused, StorageFull, UnsupportedOperation, WriteFailed
+from lakewright.errors import CorruptFile, LakewrightError, PermissionRefused, StorageFull, UnsupportedOperation, WriteFailed
 from lakewright.format.data_file import DataFile
 from lakewright.format.storage import delete_tree, list_files, prune_empty_folders
 from lakewright.options import COMPRESSION, ENGINE, Options
@@ -30,7 +31,8 @@ NATIVE, ARROW = "native", "arrow"
 CHEAP_RENAME = ("", "file", "hdfs", "viewfs")
 SETTLE_SECONDS, SETTLE_STEP = 10.0, 0.2
 FULL = ("No space left on device", "Disk quota exceeded", "QuotaExceeded")
-REFUSED = ("Permission denied", "Read-only file system", "AccessDenied", "ACCESS_DENIED", "AccessControlException", "Mkdirs failed to create")
+REFUSED = ("Permission denied", "Read-only file system", "AccessDenied", "ACCESS_DENIED", "AccessControlException", "Mkdirs failed to create", "Operation not permitted")
+UNREADABLE = re.compile(r"FAILED_READ_FILE\S* .*?reading file (\S+?)\.?(?:\s|$)")
 
 
 def choose_engine(schema: Schema, options: Options, location: str, spark: SparkSession) -> str:
@@ -116,12 +118,22 @@ def _typed(error: Exception, table: str) -> LakewrightError:
     if told is not None:
         return told
     text = "\n".join(_texts(error))
-    line = next((line.strip() for line in text.splitlines() if line.strip()), type(error).__name__)
+    line = _telling_line(text) or type(error).__name__
+    unreadable = UNREADABLE.search(text)
+    if unreadable:
+        return CorruptFile(f"Writing {table} had to read {unreadable.group(1)}, which is missing or damaged: {line}. The table is as before.", table=table)
     if any(sign in text for sign in FULL):
         return StorageFull(f"There is no space left to write {table}: {line}. The files written so far were deleted and the table is as before.", table=table)
     if any(sign in text for sign in REFUSED):
         return PermissionRefused(f"The place where {table} keeps its data refuses to be written: {line}. The table is as before.", table=table)
     return WriteFailed(f"Writing {table} failed: {line}. The files written so far were deleted and the table is as before.", table=table)
+
+
+def _telling_line(text: str) -> str:
+    """The first line of a message; of a Python worker's, which begins with its traceback, the line that ends it."""
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    end = next((n for n, line in enumerate(lines) if line.startswith("SQLSTATE")), len(lines))
+    return (lines[end - 1] if "Python worker" in lines[0] else lines[0]) if lines else ""
 
 
 def _texts(error: BaseException | None) -> Iterator[str]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pickle
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pyarrow as pa
@@ -14,6 +15,7 @@ from pyspark.sql.types import StructType
 import lakewright.source_commit as source_commit
 from lakewright.catalogs import open_catalog
 from lakewright.commit.create import first_version
+from lakewright.commit.publish import publish
 from lakewright.commit.runs import FAILED, RUNNING, SUCCEEDED, Run, RunRecord, list_runs
 from lakewright.commit.store import TableState, open_store
 from lakewright.config import resolve_lake
@@ -27,20 +29,13 @@ ROWS = pa.record_batch({"id": pa.array([1, 2], pa.int64())})
 SCHEMA = StructType().add("id", "long")
 
 
-class OneTask:
-    """A TaskContext of a session with no settings of its own."""
-
-    partitionId = attemptNumber = taskAttemptId = staticmethod(lambda: 0)
-    getLocalProperty = staticmethod(lambda key: None)
-
-    @classmethod
-    def get(cls) -> OneTask:
-        return cls()
+# A task of a session with no settings of its own.
+TASK = SimpleNamespace(partitionId=lambda: 0, attemptNumber=lambda: 0, taskAttemptId=lambda: 0, getLocalProperty=lambda key: None)
 
 
 @pytest.fixture
 def options(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, str]:
-    monkeypatch.setattr("lakewright.source_writer.TaskContext", OneTask)
+    monkeypatch.setattr("lakewright.source_writer.TaskContext", SimpleNamespace(get=lambda: TASK))
     config = resolve_lake(tmp_path / "lake")
     catalog = open_catalog(config)
     catalog.create_namespace("nyc")
@@ -78,10 +73,10 @@ def last_run(options: dict[str, str]) -> RunRecord:
 
 
 def failing(error: Exception) -> Callable[..., Any]:
-    def publish(*_: Any, **__: Any) -> Any:
+    def fail(*_: Any, **__: Any) -> Any:
         raise error
 
-    return publish
+    return fail
 
 
 @pytest.mark.feature("P1")
@@ -131,10 +126,9 @@ def test_files_stay_while_the_outcome_is_not_known(options: dict[str, str], monk
 def test_files_of_a_commit_that_landed_stay(options: dict[str, str], monkeypatch: pytest.MonkeyPatch) -> None:
     """The step died after the publish, before it could say so."""
     writer, messages = written(begun(options))
-    real = source_commit.publish
 
     def published_then_killed(*args: Any, **how: Any) -> Any:
-        real(*args, **how)
+        publish(*args, **how)
         raise OSError("killed")
 
     monkeypatch.setattr(source_commit, "publish", published_then_killed)

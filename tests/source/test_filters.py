@@ -5,7 +5,7 @@ from decimal import Decimal
 from typing import Any
 
 import pytest
-from pyiceberg.expressions import AlwaysTrue, And, EqualTo, GreaterThanOrEqual, In, IsNull, LessThan, NotNull, StartsWith
+from pyiceberg import expressions
 from pyiceberg.schema import Schema
 from pyiceberg.types import DateType, DecimalType, DoubleType, LongType, NestedField, StringType, StructType, TimestamptzType
 from pyspark.sql import datasource as pushed
@@ -21,6 +21,7 @@ SCHEMA = Schema(
     NestedField(6, "at", TimestamptzType(), required=False),
     NestedField(7, "place", StructType(NestedField(8, "city", StringType(), required=False)), required=False),
 )
+iceberg: Any = expressions
 NOON = datetime(2024, 5, 1, 12, tzinfo=UTC)
 
 
@@ -28,17 +29,17 @@ NOON = datetime(2024, 5, 1, 12, tzinfo=UTC)
 @pytest.mark.parametrize(
     ("given", "expected"),
     [
-        (pushed.EqualTo(("id",), 5), EqualTo("id", 5)),
-        (pushed.EqualNullSafe(("name",), None), IsNull("name")),
-        (pushed.In(("id",), (1, 2, None)), In("id", {1, 2})),
-        (pushed.IsNotNull(("name",)), NotNull("name")),
-        (pushed.Not(pushed.IsNotNull(("name",))), IsNull("name")),
-        (pushed.Not(pushed.LessThan(("fare",), 1.5)), GreaterThanOrEqual("fare", 1.5)),
-        (pushed.StringStartsWith(("name",), "ab"), StartsWith("name", "ab")),
-        (pushed.LessThan(("price",), Decimal("1.25")), LessThan("price", Decimal("1.25"))),
-        (pushed.EqualTo(("day",), date(2024, 5, 1)), EqualTo("day", date(2024, 5, 1))),
-        (pushed.LessThan(("at",), NOON), LessThan("at", NOON)),
-        (pushed.EqualTo(("place", "city"), "Rome"), EqualTo("place.city", "Rome")),
+        (pushed.EqualTo(("id",), 5), iceberg.EqualTo("id", 5)),
+        (pushed.EqualNullSafe(("name",), None), iceberg.IsNull("name")),
+        (pushed.In(("id",), (1, 2, None)), iceberg.In("id", {1, 2})),
+        (pushed.IsNotNull(("name",)), iceberg.NotNull("name")),
+        (pushed.Not(pushed.IsNotNull(("name",))), iceberg.IsNull("name")),
+        (pushed.Not(pushed.LessThan(("fare",), 1.5)), iceberg.GreaterThanOrEqual("fare", 1.5)),
+        (pushed.StringStartsWith(("name",), "ab"), iceberg.StartsWith("name", "ab")),
+        (pushed.LessThan(("price",), Decimal("1.25")), iceberg.LessThan("price", Decimal("1.25"))),
+        (pushed.EqualTo(("day",), date(2024, 5, 1)), iceberg.EqualTo("day", date(2024, 5, 1))),
+        (pushed.LessThan(("at",), NOON), iceberg.LessThan("at", NOON)),
+        (pushed.EqualTo(("place", "city"), "Rome"), iceberg.EqualTo("place.city", "Rome")),
     ],
 )
 def test_filters_prune(given: pushed.Filter, expected: Any) -> None:
@@ -57,9 +58,9 @@ def test_filters_prune(given: pushed.Filter, expected: Any) -> None:
     ],
 )
 def test_what_has_no_counterpart_keeps_every_file(given: pushed.Filter) -> None:
-    assert pruning_filter([given], SCHEMA) == AlwaysTrue()
+    assert pruning_filter([given], SCHEMA) == iceberg.AlwaysTrue()
 
 
 def test_all_filters_count() -> None:
     both = pruning_filter([pushed.EqualTo(("id",), 5), pushed.StringEndsWith(("name",), "x"), pushed.IsNull(("name",))], SCHEMA)
-    assert both == And(EqualTo("id", 5), IsNull("name"))
+    assert both == iceberg.And(iceberg.EqualTo("id", 5), iceberg.IsNull("name"))

@@ -21,7 +21,9 @@ def test_catalog_options_go_to_the_catalog() -> None:
     assert found.lake.catalog_properties == {"type": "rest", "uri": "http://rest", "s3.endpoint": "http://store", "warehouse": "s3://b/w"}
 
 
-@pytest.mark.parametrize(("options", "message"), [({"path": "nyc.trips"}, '"lake" is missing'), ({"lake": "x"}, "No table"), ({"lake": "x", "path": "trips"}, "not a table name")])
+@pytest.mark.parametrize(
+    ("options", "message"), [({"path": "nyc.trips"}, '"lake" is missing'), ({"lake": "x"}, "No table"), ({"lake": "x", "path": "trips"}, "not a table name")]
+)
 def test_what_is_missing_is_named(options: dict[str, str], message: str) -> None:
     with pytest.raises(ConfigurationError, match=message):
         place(options)

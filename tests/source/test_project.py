@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from datetime import UTC, datetime
+from decimal import Decimal
 from typing import Any
 
 import pyarrow as pa
@@ -7,12 +9,14 @@ import pytest
 from pyiceberg.schema import Schema
 from pyspark.sql.pandas.types import from_arrow_schema
 
-from lakewright.errors import LakewrightError, NullInRequiredColumn, TypeMismatch, UnsupportedOperation
+from lakewright.errors import LakewrightError, NullInRequiredColumn, RowsOutsideFilter, TypeMismatch, UnsupportedOperation
 from lakewright.options import resolve
+from lakewright.plan.filters import parse_where
 from lakewright.plan.schema import reconcile
 from lakewright.plan.types import schema_from
-from lakewright.source_project import project_batch
+from lakewright.source_project import inside, project_batch
 
+NOON = datetime(2024, 5, 1, 12, tzinfo=UTC)
 NO_CHECK = {"check-nullability": "false"}
 CAST = {"merge-schema": "true", "merge-schema.explicit-cast": "true"}
 
@@ -71,3 +75,29 @@ def test_explicit_casts_lose_nothing(values: pa.Array, table: str, error: type[L
     else:
         with pytest.raises(error, match="'a'"):
             projected(rows, schema_from(table), **CAST)
+
+
+@pytest.mark.feature("P3")
+@pytest.mark.parametrize(
+    ("where", "values", "refused"),
+    [
+        ("a >= timestamp'2024-05-01 00:00:00'", pa.array([NOON], pa.timestamp("us", "Europe/Berlin")), False),
+        ("a < timestamp'2024-05-01 00:00:00'", pa.array([NOON], pa.timestamp("us", "Europe/Berlin")), True),
+        ("a > 5", pa.array([6.0, float("nan")]), False),
+        ("a = 'x'", pa.array(["x", None]), True),
+        ("a IS NULL OR a = 'x'", pa.array(["x", None]), False),
+        ("a = date'2024-05-01'", pa.array([NOON.date()]), False),
+        ("a = 1.50", pa.array([Decimal("1.50")], pa.decimal128(9, 2)), False),
+        ("a IN (1, 2)", pa.array([1, 3], pa.int64()), True),
+    ],
+)
+def test_rows_are_checked_against_the_filter_of_an_overwrite(where: str, values: pa.Array, refused: bool) -> None:
+    batch = pa.record_batch({"a": values})
+    table = schema_from(from_arrow_schema(batch.schema))
+    parsed = parse_where(where, table, "nyc.trips", session_tz="Europe/Berlin", deterministic=True)
+    assert parsed.exact
+    if refused:
+        with pytest.raises(RowsOutsideFilter, match="nyc.trips"):
+            inside(batch, parsed, table, "nyc.trips")
+    else:
+        assert inside(batch, parsed, table, "nyc.trips") is batch

@@ -220,14 +220,12 @@ def test_a_missing_table_or_lake_is_named(spark: SparkSession, lake: Lake, tmp_p
 
 def test_save_as_table_and_write_to_are_refused_by_name(spark: SparkSession, lake: Lake, filled: Table) -> None:
     df = rows(spark, (3, "eu", 3.0))
-    for refused in (
-        lambda: df.write.format("lakewright").mode("append").option("lake", lake.location).saveAsTable("refused_trips"),
-        lambda: df.writeTo("refused_trips").using("lakewright").option("lake", lake.location).createOrReplace(),
-        lambda: df.writeTo("refused_trips").append(),
-    ):
-        with pytest.raises(PySparkException, match=r"saveAsTable.*writeTo.*lake\.write|TABLE_OR_VIEW_NOT_FOUND|UNSUPPORTED"):
-            refused()
-    spark.sql("DROP TABLE IF EXISTS refused_trips")
+    named = r"saveAsTable.*writeTo.*lake\.write"
+    with pytest.raises(PySparkException, match=named):
+        df.write.format("lakewright").mode("append").option("lake", lake.location).saveAsTable("refused_trips")
+    with pytest.raises(PySparkException, match=named):
+        df.writeTo("refused_trips").using("lakewright").option("lake", lake.location).createOrReplace()
+    assert not spark.catalog.tableExists("refused_trips")
 
 
 def test_a_sorted_table_is_refused_unless_told_to_leave_it_unsorted(spark: SparkSession, lake: Lake) -> None:
