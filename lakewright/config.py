@@ -80,19 +80,27 @@ def _embedded(location: str) -> LakeConfig:
             f"{location} is not a local folder, so it cannot hold a SQLite catalog. "
             'Give a catalog too: connect(location, catalog={"type": "rest", "uri": "…"}) or [lakes.<name>] in lakewright.toml.'
         )
-    properties = {"type": "sql", "uri": f"sqlite:///{folder / 'catalog.db'}", "warehouse": f"file://{folder}"}
-    return LakeConfig(f"file://{folder}", properties, folder=folder)
+    where = absolute(location)
+    return LakeConfig(where, {"type": "sql", "uri": f"sqlite:///{folder / 'catalog.db'}", "warehouse": where}, folder=folder)
 
 
 def _with_catalog(location: str, given: Mapping[str, str], wanted: str) -> LakeConfig:
     properties = dict(given)
     name = properties.pop("name", CATALOG_NAME)
     _check_type(properties, wanted)
-    folder = local_path(location) if location else None
-    where = f"file://{folder}" if folder is not None else location.rstrip("/")
+    where = absolute(location)
     if where:
         properties.setdefault("warehouse", where)
     return LakeConfig(where, properties, name)
+
+
+def absolute(location: str) -> str:
+    """The location as a URI that means the same from every folder; "" stays."""
+    folder = local_path(location) if location else None
+    where = f"file://{folder}" if folder is not None else location.rstrip("/")
+    if "#" in where or "?" in where:
+        raise ConfigurationError(f"The location {where} has a # or ?, which end the path of a URI; choose another folder.")
+    return where
 
 
 def local_path(location: str) -> Path | None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping, Sequence
 from functools import cached_property
-from glob import escape, glob
 from typing import TYPE_CHECKING, Any
 
 from pyiceberg.catalog import Catalog
@@ -16,9 +15,9 @@ from lakewright.commit.create import first_version, replace_table, same_spec
 from lakewright.commit.publish import publish
 from lakewright.commit.result import Commit, nothing_written
 from lakewright.commit.store import UNPUBLISHED, Identifier, Store, TableState, open_store
-from lakewright.config import LakeConfig, resolve_lake
+from lakewright.config import LakeConfig, absolute, resolve_lake
 from lakewright.errors import InvalidOption, TableExists, TableNotFound, UnsupportedOperation
-from lakewright.format.storage import local_path
+from lakewright.format.storage import list_files
 from lakewright.options import resolve
 from lakewright.plan.partitioning import build_sort_order, build_spec
 from lakewright.plan.request import WriteMode, WriteRequest
@@ -50,7 +49,7 @@ def connect(
     local one is started at the first need. `progress`: auto, rich, log or off.
     """
     if isinstance(catalog, Catalog):
-        return Lake(LakeConfig(location=str(lake), catalog_properties=dict(catalog.properties), name=catalog.name), catalog, spark, progress)
+        return Lake(LakeConfig(absolute(os.fspath(lake)), dict(catalog.properties), catalog.name), catalog, spark, progress)
     config = resolve_lake(lake, catalog)
     return Lake(config, open_catalog(config), spark, progress)
 
@@ -164,7 +163,8 @@ class Lake:
             raise InvalidOption(f"Mode is {mode!r}; it takes one of {', '.join(SAVE_MODES)}.", table=name)
         fields = request_fields(how)
         if not self.table_exists(name):
-            state = self._first_state(name, df.schema, partition_by, sort_by, properties, format_version)
+            columns = optional_schema(schema_from(df.schema))  # as CREATE TABLE AS does: that no row is null now promises nothing
+            state = self._first_state(name, columns, partition_by, sort_by, properties, format_version)
             try:
                 return self._write(state, WriteRequest(WriteMode.APPEND, **fields), df)
             except TableExists:  # someone else made it meanwhile
@@ -223,11 +223,11 @@ class Lake:
         """Below the lake's own location, or where the catalog would put it; never into files another table left there."""
         if not self.location:
             return namespaces.location_by_catalog(self.catalog, identifier)
-        location = "/".join([self.location.rstrip("/"), *identifier])
-        local = local_path(location)
-        if local is not None and glob(f"{escape(local)}/metadata/*.metadata.json"):
-            return f"{location}-{os.urandom(4).hex()}"
-        return location
+        # One folder for the namespace, however deep: a table's folder is then never inside another's.
+        location = "/".join([self.location.rstrip("/"), ".".join(identifier[:-1]), identifier[-1]])
+        stored = list_files(self.catalog._load_file_io({}, location), f"{location}/metadata")
+        taken = any(file.path.endswith(".metadata.json") for file in stored)
+        return f"{location}-{os.urandom(4).hex()}" if taken else location
 
     def snapshot_properties(self) -> dict[str, str]:
         """What every snapshot says of the application that made it."""

@@ -3,25 +3,43 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any
 
 from pyiceberg.catalog import Catalog
 from pyiceberg.exceptions import NamespaceAlreadyExistsError, NamespaceNotEmptyError, NoSuchNamespaceError, NoSuchTableError, TableAlreadyExistsError
 
 from lakewright.commit.store import Identifier, TableState
-from lakewright.errors import InvalidOption, NamespaceExists, NamespaceNotEmpty, NamespaceNotFound, TableExists, TableNotFound
-from lakewright.format.storage import delete_tree
+from lakewright.config import redact_uri
+from lakewright.errors import CatalogUnavailable, InvalidOption, NamespaceExists, NamespaceNotEmpty, NamespaceNotFound, TableExists, TableNotFound
+from lakewright.format.storage import delete_tree, prune_empty_folders
+
+# What no path of a table may hold: file systems are reached by URIs, where # and ? end the path.
+UNFIT = re.compile(r"[/\\#?\x00-\x1f]")
+
+
+@contextmanager
+def answering() -> Iterator[None]:
+    """A catalog that cannot be reached, whatever client library says so, as one typed error."""
+    try:
+        yield
+    except Exception as error:
+        if type(error).__module__.split(".")[0] not in ("sqlalchemy", "requests", "thrift", "urllib3"):
+            raise
+        reason = redact_uri(str(getattr(error, "orig", None) or error))
+        raise CatalogUnavailable(f"The catalog did not answer: {reason}. Check that it is up and can be reached; nothing was changed.") from error
 
 
 def identifier(name: str) -> Identifier:
-    """`nyc.trips` as its parts; a table name has a namespace and no empty, slashed or control-character part."""
+    """`nyc.trips` as its parts; a table name has a namespace and no part that is empty or unfit for a path."""
     parts = tuple(name.split("."))
-    if len(parts) < 2 or any(not part.strip() or re.search(r"[/\\\x00-\x1f]", part) or part in ("..",) for part in parts):
+    if len(parts) < 2 or any(not part.strip() or UNFIT.search(part) for part in parts):
         raise InvalidOption(f"{name!r} is not a table name; it takes namespace.table, like nyc.trips.", table=name)
     return parts
 
 
+@answering()
 def listed(catalog: Catalog) -> list[str]:
     names: list[str] = []
     pending = list(catalog.list_namespaces())
@@ -34,8 +52,9 @@ def listed(catalog: Catalog) -> list[str]:
     return sorted(names)
 
 
+@answering()
 def create(catalog: Catalog, name: str, if_not_exists: bool) -> None:
-    if not name.strip() or re.search(r"[/\\\x00-\x1f]", name):
+    if not name.strip() or UNFIT.search(name):
         raise InvalidOption(f"{name!r} is not a namespace name.")
     if if_not_exists and catalog.namespace_exists(tuple(name.split("."))):
         return
@@ -46,6 +65,7 @@ def create(catalog: Catalog, name: str, if_not_exists: bool) -> None:
             raise NamespaceExists(f"Namespace {name} is already there.") from error
 
 
+@answering()
 def drop(catalog: Catalog, name: str, if_exists: bool) -> None:
     try:
         catalog.drop_namespace(tuple(name.split(".")))
@@ -56,6 +76,7 @@ def drop(catalog: Catalog, name: str, if_exists: bool) -> None:
         raise NamespaceNotEmpty(f"Namespace {name} still holds tables; drop them first (lake.tables({name!r}) lists them).") from error
 
 
+@answering()
 def tables(catalog: Catalog, namespace: str | None) -> list[str]:
     if namespace is None:
         return sorted(name for each in listed(catalog) for name in tables(catalog, each))
@@ -65,6 +86,7 @@ def tables(catalog: Catalog, namespace: str | None) -> list[str]:
         raise NamespaceNotFound(f"There is no namespace {namespace}; lake.namespaces() lists those there are.") from error
 
 
+@answering()
 def rename_table(catalog: Catalog, name: str, to: str) -> None:
     create(catalog, ".".join(identifier(to)[:-1]), if_not_exists=True)
     try:
@@ -75,12 +97,16 @@ def rename_table(catalog: Catalog, name: str, to: str) -> None:
         raise TableExists(f"Table {to} is already there; drop it first or choose another name.", table=to) from error
 
 
+@answering()
 def drop_table(catalog: Catalog, state: TableState, purge: bool) -> None:
     catalog.drop_table(state.identifier)
     if purge:
-        delete_tree(state.io, state.metadata.location)
+        for folder in ("data", "metadata", "runs"):
+            delete_tree(state.io, f"{state.metadata.location}/{folder}")
+        prune_empty_folders(state.metadata.location)
 
 
+@answering()
 def location_by_catalog(catalog: Catalog, name: Identifier) -> str:
     """Where the catalog itself would put a table."""
     from pyiceberg.catalog import MetastoreCatalog

@@ -11,7 +11,7 @@ from lakewright.commit import metadata_changes
 from lakewright.commit.change import APPEND, OVERWRITE, PartitionScope, SnapshotChange, Step
 from lakewright.commit.publish import publish
 from lakewright.commit.result import RUN_ID, Commit
-from lakewright.commit.runs import FAILED, RUNNING, SUCCEEDED, Run, read_record, record_path
+from lakewright.commit.runs import FAILED, RUNNING, SUCCEEDED, Run, beating, read_record, record_path
 from lakewright.commit.store import TableState
 from lakewright.errors import CommitOutcomeUnknown, UnsupportedOperation
 from lakewright.format.data_file import DataFile
@@ -40,7 +40,8 @@ def publish_files(run: SourceRun, written: Sequence[TaskMessage], session: Mappi
     ongoing.renew()
     try:
         steps = _steps(run, mode, [file for message in winners(written) for file in message.files], session)
-        commits = publish(store, state, steps, run_id=run.record.run_id, options=options).commits if steps else ()
+        with beating(ongoing):
+            commits = publish(store, state, steps, run_id=run.record.run_id, options=options, check_run=ongoing.require_alive).commits if steps else ()
     except CommitOutcomeUnknown:
         raise
     except BaseException as error:

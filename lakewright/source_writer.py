@@ -109,7 +109,7 @@ class AlreadyCommitted(DataSourceArrowWriter):
 def _renewing(batches: Iterator[pa.RecordBatch], run: SourceRun) -> Iterator[pa.RecordBatch]:
     """The batches, renewing the run's lease on the way."""
     pause = run.record.lease_seconds / 3
-    due = time.monotonic() + pause
+    due = time.monotonic() + pause - (now_ms() - run.record.heartbeat_ms) / 1000
     for batch in batches:
         if time.monotonic() >= due:
             renew(run)
@@ -122,7 +122,7 @@ def renew(run: SourceRun) -> None:
     location = run.state.metadata.location
     try:
         newest = read_record(run.state.io, record_path(location, run.record.run_id))
-        if newest.state == RUNNING:
+        if newest.state == RUNNING and now_ms() - newest.heartbeat_ms >= newest.lease_seconds * 1000 / 6:
             Run(run.state.io, location, newest).renew()
     except Exception as error:
         log.warning("could not renew the lease of run %s: %s", run.record.run_id, error)

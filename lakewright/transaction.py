@@ -19,9 +19,10 @@ from lakewright.commit.runs import SUCCEEDED, Run, new_run_id, open_run, record_
 from lakewright.commit.store import UNPUBLISHED, TableState
 from lakewright.commit.updates import apply
 from lakewright.commit.validate import require_branch
-from lakewright.errors import CommitOutcomeUnknown, UnsupportedOperation
+from lakewright.errors import CommitOutcomeUnknown, InvalidOption, UnsupportedOperation
 from lakewright.format.metadata import Metadata
 from lakewright.format.storage import delete_file, delete_tree, explained, prune_empty_folders
+from lakewright.namespaces import as_text
 from lakewright.options import ISOLATION, LEASE_SECONDS, Options, resolve
 from lakewright.plan.overwrite import Replacement, plan_replacement, replaced_partitions
 from lakewright.plan.planner import plan_write
@@ -113,6 +114,8 @@ class Transaction:
     def write(self, request: WriteRequest, df: DataFrame) -> None:
         """Plan one write and make its files; the commit comes with the end of the transaction."""
         require_branch(self._working, request.branch, self.state.name)
+        if request.overwrite_schema and request.where is not None:
+            raise InvalidOption(f"An overwrite of part of {self.state.name} cannot replace its schema, which the rows outside where still have; leave out where or overwrite_schema.", table=self.state.name)
         if self._writes and request.mode is not WriteMode.APPEND:
             raise UnsupportedOperation(f"An overwrite of {self.state.name} must be the first write of its transaction, since it does not see rows the transaction itself added.", table=self.state.name)
         options = resolve(request.options, session_options(self.lake.spark), self._working.properties)
@@ -123,7 +126,12 @@ class Transaction:
             self.commits += (commit_of(earlier),)
             return
         run = self._begin_run(request, options)
-        change = self._written(request, df, options, run)
+        before = self._working, len(self._steps)
+        try:
+            change = self._written(request, df, options, run)
+        except BaseException:
+            self._working, self._steps = before[0], self._steps[: before[1]]
+            raise
         self._writes += 1
         if change is None:
             self.commits += (nothing_written(self._working.head(request.branch), request.mode.value, self.run_id, request.token),)
@@ -228,7 +236,7 @@ class Transaction:
     def _end_run(self) -> None:
         if self._run is None:
             return
-        last = self.commits[-1]
+        last = self.commits[-1] if self.commits else nothing_written(self._working.head(), self._operation, self.run_id, None)
         try:
             self._run.finish(SUCCEEDED, snapshot_id=last.snapshot_id, rows=last.added_rows, files=last.added_files)
         except Exception as error:  # the commit is made; the record is settled by the next clean-up
@@ -242,13 +250,20 @@ class Transaction:
         """Delete the run's data files, unless a version of the table may refer to them; of a table that was never made, its record too."""
         if self._run is None or self._may_be_published:
             return
-        delete_tree(self.state.io, self._run.prefix)
-        if self.state.metadata_location == UNPUBLISHED:
-            delete_file(self.state.io, record_path(self._run.table_location, self.run_id))
-            prune_empty_folders(self._run.table_location)
+        try:
+            delete_tree(self.state.io, self._run.prefix)
+            if self.state.metadata_location == UNPUBLISHED:
+                delete_file(self.state.io, record_path(self._run.table_location, self.run_id))
+                prune_empty_folders(self._run.table_location)
+        except Exception as error:  # what failed the run matters more; the next clean-up finds the files by the record
+            log.warning("could not delete the files of run %s: %s", self.run_id, error)
 
 
 def request_fields(how: dict[str, Any]) -> dict[str, Any]:
     """Keyword arguments of a verb into the fields of a request: what is not named there is an option."""
     fields = {key: how.pop(key) for key in ("branch", "token", "snapshot_properties") if how.get(key) is not None}
+    if "token" in fields:
+        fields["token"] = str(fields["token"])
+    if "snapshot_properties" in fields:
+        fields["snapshot_properties"] = as_text(fields["snapshot_properties"])
     return {**fields, "options": {key: value for key, value in how.items() if value is not None}}

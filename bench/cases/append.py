@@ -35,7 +35,7 @@ def append_by_month(scale: Scale) -> Case:
             _entry(LAKEWRIGHT, job, scale),
             _entry(SPARK_PARQUET, job, scale),
             _entry(ICEBERG_RUNTIME, job, scale),
-            _entry(DELTA_RS, job, scale, every=4),
+            _entry(DELTA_RS, job, scale, every=8),
         ),
         written_rows,
     )

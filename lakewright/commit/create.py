@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Mapping
+from typing import Any
 
 from pyiceberg.partitioning import PartitionSpec
 from pyiceberg.schema import Schema
@@ -12,7 +13,8 @@ from pyiceberg.table.sorting import SortOrder
 from lakewright.commit.change import MetadataChange
 from lakewright.commit.updates import Update, add_schema, add_sort_order, add_spec, dump, now_ms, remove_ref, set_default_spec
 from lakewright.commit.updates import set_properties as properties_update
-from lakewright.format.metadata import MAIN, Metadata
+from lakewright.errors import CommitConflict
+from lakewright.format.metadata import MAIN, Json, Metadata
 
 
 def first_version(location: str, schema: Schema, spec: PartitionSpec, order: SortOrder, properties: Mapping[str, str], format_version: int) -> Metadata:
@@ -44,16 +46,26 @@ def first_version(location: str, schema: Schema, spec: PartitionSpec, order: Sor
 
 
 def replace_table(schema: Schema, last_column_id: int, spec: PartitionSpec, order: SortOrder, properties: Mapping[str, str]) -> MetadataChange:
-    """A new schema, spec, order and an empty main, on the table's own history."""
+    """A new schema, spec, order and an empty main, on the table's own history. Ids of columns and specs are given already, so they must still be free."""
+    planned: list[tuple[Any, ...]] = []
 
     def updates(metadata: Metadata) -> list[Update]:
+        planned.append((metadata.schema.fields, metadata.last_column_id, metadata.last_partition_id, sorted(metadata.specs)))
+        if planned[-1] != planned[0]:
+            raise CommitConflict("The schema or partitioning of the table changed while it was being replaced; replace it again.")
         made = add_schema(schema, last_column_id)
         made += set_default_spec(spec.spec_id) if spec.spec_id in metadata.specs else add_spec(spec)
         made += add_sort_order(order)
         made += properties_update(dict(properties)) if properties else []
         return made + ([remove_ref(MAIN)] if MAIN in metadata.refs else [])
 
-    return MetadataChange("replace table", updates)
+    def requirements(metadata: Metadata) -> list[Json]:
+        return [
+            {"type": "assert-last-assigned-field-id", "last-assigned-field-id": metadata.last_column_id},
+            {"type": "assert-last-assigned-partition-id", "last-assigned-partition-id": metadata.last_partition_id},
+        ]
+
+    return MetadataChange("replace table", updates, requirements)
 
 
 def same_spec(one: PartitionSpec, other: PartitionSpec) -> bool:

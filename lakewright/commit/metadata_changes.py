@@ -17,7 +17,7 @@ from lakewright.commit.updates import (
     set_default_spec,
 )
 from lakewright.commit.updates import set_properties as properties_update
-from lakewright.errors import CommitConflict
+from lakewright.errors import CommitConflict, IllegalEvolution
 from lakewright.format.metadata import Json, Metadata
 from lakewright.plan import evolution
 from lakewright.plan.partitioning import build_sort_order, evolve_spec
@@ -41,11 +41,12 @@ def evolve_schema(table: str, **how: Any) -> MetadataChange:
 
 def merge_schema(table: str, before: Schema, after: Schema, last_column_id: int) -> MetadataChange:
     """The columns a write adds. Its files already carry the new field ids, so on a newer head those must still be free."""
+    fresh = after._lazy_id_to_field.keys() - before._lazy_id_to_field.keys()
 
     def updates(metadata: Metadata) -> list[Update]:
         if metadata.schema.fields == after.fields:
             return []
-        if metadata.schema.fields != before.fields:
+        if metadata.schema.fields != before.fields or any(field_id <= metadata.last_column_id for field_id in fresh):
             raise CommitConflict(f"The schema of {table} changed while rows with new columns were written; run the write again.", table=table)
         return add_schema(after, last_column_id)
 
@@ -56,12 +57,26 @@ def replace_schema(table: str, after: Schema, last_column_id: int) -> MetadataCh
     planned: list[tuple[Any, ...]] = []
 
     def updates(metadata: Metadata) -> list[Update]:
-        planned.append(metadata.schema.fields)
-        if metadata.schema.fields != planned[0]:
+        planned.append((metadata.schema.fields, metadata.last_column_id))
+        if planned[-1] != planned[0]:
             raise CommitConflict(f"The schema of {table} changed while it was being replaced; run the overwrite again.", table=table)
+        _require_sources(table, metadata, after)
         return [] if metadata.schema.fields == after.fields else add_schema(after, last_column_id)
 
     return MetadataChange("replace schema", updates, _schema_requirements)
+
+
+def _require_sources(table: str, metadata: Metadata, after: Schema) -> None:
+    """A column that partitions or sorts the table keeps its id only with its name and type."""
+    for field in [*metadata.spec.fields, *metadata.sort_order.fields]:
+        if field.source_id not in after._lazy_id_to_field:
+            name = metadata.schema.find_column_name(field.source_id)
+            raise IllegalEvolution(
+                f"The new schema of {table} has no column {name!r} of the type it had, and the table is partitioned or sorted by it. "
+                "Change that first: t.evolve_partitions(drop=[…]), t.set_sort_order([…]).",
+                table=table,
+                column=name,
+            )
 
 
 def evolve_partitions(table: str, add: list[str], drop: list[str]) -> MetadataChange:

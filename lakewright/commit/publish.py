@@ -12,10 +12,10 @@ from dataclasses import dataclass
 from lakewright.commit.change import MetadataChange, SnapshotChange, Step
 from lakewright.commit.result import TOKEN, Commit, commit_of
 from lakewright.commit.snapshot import SnapshotBuilder
-from lakewright.commit.store import UNPUBLISHED, CommitRaced, PublishInterrupted, PublishUnclear, Requirement, Store, TableState
+from lakewright.commit.store import UNPUBLISHED, CommitRaced, NotAsked, PublishInterrupted, PublishUnclear, Requirement, Store, TableState
 from lakewright.commit.updates import Update, add_snapshot, apply, set_ref
 from lakewright.commit.validate import require_branch, validate
-from lakewright.errors import CatalogUnavailable, CommitConflict, CommitOutcomeUnknown, CommitRetriesExhausted
+from lakewright.errors import CatalogUnavailable, CommitConflict, CommitOutcomeUnknown, CommitRetriesExhausted, LakewrightError, TableExists
 from lakewright.format.metadata import Metadata, Snapshot
 from lakewright.options import RETRIES, RETRY_MAX_WAIT, RETRY_MIN_WAIT, RETRY_TOTAL, Options
 
@@ -60,6 +60,8 @@ def publish(
                 done = _already_there(head, steps, builders)
                 if done is not None:
                     return done
+                for builder in builders.values():
+                    builder.discard_attempt()
                 check_run()
                 return _attempt(store, head, steps, builders, run_id, attempt)
             except PublishInterrupted as error:
@@ -75,18 +77,17 @@ def publish(
                 log.warning("still not known whether the commit to %s happened: %s", state.name, error)
             except CommitRaced as error:
                 log.info("another commit to %s was first, trying again: %s", state.name, error)
-                for builder in builders.values():
-                    builder.discard_attempt()
             attempt += 1
             if attempt > options[RETRIES] or time.monotonic() > give_up_at:
                 raise _given_up(state, attempt, unclear)
             time.sleep(_wait(attempt, options))
     except CommitOutcomeUnknown:
         raise
-    except BaseException:
-        if unclear is None:
-            for builder in builders.values():
-                builder.discard_all()
+    except BaseException as error:
+        if unclear is not None and not isinstance(error, TableExists):
+            raise _given_up(state, attempt, unclear) from error
+        for builder in builders.values():
+            builder.discard_all()
         raise
 
 
@@ -100,8 +101,7 @@ def _attempt(store: Store, head: TableState, steps: Sequence[Step], builders: di
         after = apply(after, made)
     if not updates:
         return Published(head, ())
-    published = store.publish(head, after, requirements, updates, run_id)
-    return Published(published, _commits(after, steps, builders))
+    return _asked(lambda: Published(store.publish(head, after, requirements, updates, run_id), _commits(after, steps, builders)))
 
 
 def _create(store: Store, state: TableState, steps: Sequence[Step], builders: dict[int, SnapshotBuilder], run_id: str) -> Published:
@@ -110,7 +110,19 @@ def _create(store: Store, state: TableState, steps: Sequence[Step], builders: di
     for step in steps:
         made = step.updates(after) if isinstance(step, MetadataChange) else _snapshot_updates(state, step, after, builders[id(step)], 0, [])
         after = apply(after, made)
-    return Published(store.create(state.identifier, after, run_id), _commits(after, steps, builders))
+    return _asked(lambda: Published(store.create(state.identifier, after, run_id), _commits(after, steps, builders)))
+
+
+def _asked(publish: Callable[[], Published]) -> Published:
+    """Once the catalog was asked, only its own refusal says that nothing was published; anything else leaves that open."""
+    try:
+        return publish()
+    except NotAsked as error:
+        raise error.reason from None
+    except (CommitRaced, PublishUnclear, LakewrightError):
+        raise
+    except BaseException as error:
+        raise PublishInterrupted(f"{type(error).__name__}: {error}") from error
 
 
 def _metadata_updates(step: MetadataChange, head: Metadata, working: Metadata, requirements: list[Requirement]) -> list[Update]:
@@ -142,8 +154,7 @@ def _commits(metadata: Metadata, steps: Sequence[Step], builders: dict[int, Snap
 
 def _already_there(head: TableState, steps: Sequence[Step], builders: dict[int, SnapshotBuilder]) -> Published | None:
     """A publish whose answer was lost, or an earlier run with the same token: recognised by looking, never by guessing."""
-    known = {s["snapshot-id"] for s in head.metadata.raw.get("snapshots") or []} if builders else set()
-    if builders and all(b.snapshot_id in known for b in builders.values()):
+    if builders and all(head.metadata.has_snapshot(b.snapshot_id) for b in builders.values()):
         return Published(head, _commits(head.metadata, steps, builders))
     tokens = [(step.branch, step.token) for step in steps if isinstance(step, SnapshotChange) and step.token]
     earlier = [snapshot for branch, token in tokens if (snapshot := find_token(head.metadata, branch, token)) is not None]

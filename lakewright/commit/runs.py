@@ -159,18 +159,24 @@ def open_run(
     )
     run = Run(io, table_location, record)
     run.begin()
-    heart = threading.Thread(target=run.beat, name=f"lakewright-lease-{run_id}", daemon=True)
-    heart.start()
-    try:
-        yield run
-    except CommitOutcomeUnknown:
-        run.stop_beating()
-        raise
-    except BaseException as error:
+    with beating(run):
         try:
-            run.finish(FAILED, error=f"{type(error).__name__}: {error}"[:2000])
-        except Exception as reason:
-            log.warning("could not record the failure of run %s: %s", run_id, reason)
-        raise
+            yield run
+        except CommitOutcomeUnknown:
+            raise
+        except BaseException as error:
+            try:
+                run.finish(FAILED, error=f"{type(error).__name__}: {error}"[:2000])
+            except Exception as reason:
+                log.warning("could not record the failure of run %s: %s", run_id, reason)
+            raise
+
+
+@contextmanager
+def beating(run: Run) -> Iterator[None]:
+    """A thread that renews the run's lease for as long as the block goes on."""
+    threading.Thread(target=run.beat, name=f"lakewright-lease-{run.run_id}", daemon=True).start()
+    try:
+        yield
     finally:
         run.stop_beating()

@@ -39,6 +39,14 @@ class PublishInterrupted(PublishUnclear):
     """The publish was cut short from this side (Ctrl-C, an unforeseen error), so no answer came either."""
 
 
+class NotAsked(Exception):
+    """The publish failed, for the given reason, before the catalog was asked; so it certainly did not happen."""
+
+    def __init__(self, reason: BaseException) -> None:
+        super().__init__(str(reason))
+        self.reason = reason
+
+
 @dataclass(frozen=True)
 class TableState:
     """One version of a table as the catalog gave it."""
@@ -61,7 +69,7 @@ class Store(Protocol):
         """Publish the first version of a table; `TableExists` if there is one already."""
 
     def publish(self, base: TableState, after: Metadata, requirements: Sequence[Requirement], updates: Sequence[Update], run_id: str) -> TableState:
-        """Publish `after`, which is `base` with `updates`; raises CommitRaced or PublishUnclear."""
+        """Publish `after`, which is `base` with `updates`; raises CommitRaced, PublishUnclear or NotAsked."""
 
 
 def open_store(catalog: Catalog) -> Store:
@@ -114,8 +122,8 @@ class PointerStore:
     def create(self, identifier: Identifier, metadata: Metadata, run_id: str) -> TableState:
         location = metadata_path(metadata.location, 0, run_id)
         io = self._io(metadata.properties, location)
+        _write_or_nothing(io, location, metadata)
         try:
-            write_metadata(io, location, metadata)
             with awaiting_answer():
                 self.insert(identifier, location, metadata)
         except PublishInterrupted:
@@ -126,7 +134,7 @@ class PointerStore:
                 if isinstance(error, TableExists):
                     delete_file(io, location)
                 raise
-        except BaseException:
+        except (CommitRaced, LakewrightError):
             delete_file(io, location)
             raise
         return TableState(identifier, location, metadata, io)
@@ -134,14 +142,14 @@ class PointerStore:
     def publish(self, base: TableState, after: Metadata, requirements: Sequence[Requirement], updates: Sequence[Update], run_id: str) -> TableState:
         after, dropped = with_metadata_log(base, after)
         location = self._new_metadata_path(base, after, run_id)
+        _write_or_nothing(base.io, location, after)
         try:
-            write_metadata(base.io, location, after)
             with awaiting_answer():
                 self.swap(base, location, after)
         except PublishUnclear:
             self._unclear.add(location)
             raise
-        except BaseException:
+        except (CommitRaced, LakewrightError):
             delete_file(base.io, location)
             raise
         if dropped and METADATA_DELETE_AFTER.parse(after.properties.get(str(METADATA_DELETE_AFTER.table_property), False)):
@@ -176,6 +184,14 @@ def awaiting_answer() -> Iterator[None]:
         raise PublishInterrupted(f"{type(error).__name__}: {error}") from error
 
 
+def _write_or_nothing(io: FileIO, location: str, metadata: Metadata) -> None:
+    try:
+        write_metadata(io, location, metadata)
+    except BaseException as error:
+        delete_file(io, location)
+        raise NotAsked(error) from error
+
+
 def metadata_path(table_location: str, version: int, run_id: str) -> str:
     return f"{table_location}/metadata/{version:05d}-{run_id}.metadata.json"
 
@@ -198,7 +214,7 @@ def _forget(io: FileIO, paths: list[str]) -> None:
     for path in paths:
         try:
             delete_file(io, path)
-        except OSError as error:  # the commit is made, so this is no failure of it
+        except Exception as error:  # the commit is made, so this is no failure of it
             log.warning("could not delete the old metadata file %s: %s", path, error)
 
 

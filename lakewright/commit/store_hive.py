@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import getpass
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any
 
 from hive_metastore.ttypes import AlreadyExistsException, EnvironmentContext, LockState, NoSuchObjectException, UnlockRequest
@@ -96,4 +96,5 @@ class HiveStore(PointerStore):
         except (WaitingForLockException, CommitFailedException) as error:
             raise CommitRaced(f"the lock on {database}.{name} was not granted in time") from error
         finally:
-            client.unlock(UnlockRequest(lockid=lock.lockid))
+            with suppress(TException):  # a lock that stays lapses by itself
+                client.unlock(UnlockRequest(lockid=lock.lockid))

@@ -13,7 +13,8 @@ from pyiceberg.io import FileIO
 
 from lakewright.commit.store import CommitRaced, Identifier, PublishUnclear, Requirement, TableState, awaiting_answer, not_found
 from lakewright.commit.updates import Update
-from lakewright.errors import CatalogUnavailable, LakewrightError, TableExists
+from lakewright.config import redact_uri
+from lakewright.errors import CatalogUnavailable, LakewrightError, TableExists, TableNotFound
 from lakewright.format.metadata import Json, Metadata
 
 DEFINITE_REFUSALS = range(400, 500)
@@ -27,12 +28,16 @@ class RestStore:
         try:
             response = self.catalog._session.get(self._url(identifier))
         except requests.RequestException as error:
-            raise CatalogUnavailable(f"The REST catalog at {self.catalog.uri} did not answer: {error}") from error
+            raise CatalogUnavailable(f"The REST catalog at {redact_uri(self.catalog.uri)} did not answer: {error}") from error
         if response.status_code == 404:
             raise not_found(self.catalog, identifier)
         if not response.ok:
             raise CatalogUnavailable(f"The REST catalog answered {response.status_code} for {'.'.join(identifier)}: {_reason(response)}")
-        return self._state(identifier, response.json())
+        try:
+            answer = response.json()
+        except ValueError as error:
+            raise CatalogUnavailable(f"The REST catalog at {redact_uri(self.catalog.uri)} did not answer in JSON for {'.'.join(identifier)}: {error}") from error
+        return self._state(identifier, answer)
 
     def create(self, identifier: Identifier, metadata: Metadata, run_id: str) -> TableState:
         raw = metadata.raw
@@ -54,36 +59,45 @@ class RestStore:
             updates.append({"action": "set-snapshot-ref", "ref-name": name, **ref})
         try:
             return self._post(identifier, [{"type": "assert-create"}], updates)
-        except CommitRaced as error:
-            raise TableExists(f"Table {'.'.join(identifier)} is already there.", table=".".join(identifier)) from error
-        except PublishUnclear:
-            state = self.load(identifier)
-            if state.metadata.table_uuid != metadata.table_uuid:
+        except (CommitRaced, PublishUnclear) as error:
+            found = self._found(identifier)
+            if found is not None and found.metadata.table_uuid == metadata.table_uuid:
+                return found
+            if isinstance(error, PublishUnclear):
                 raise
-            return state
+            raise TableExists(f"Table {'.'.join(identifier)} is already there.", table=".".join(identifier)) from error
 
     def publish(self, base: TableState, after: Metadata, requirements: Sequence[Requirement], updates: Sequence[Update], run_id: str) -> TableState:
         return replace(self._post(base.identifier, requirements, updates), io=base.io)
+
+    def _found(self, identifier: Identifier) -> TableState | None:
+        try:
+            return self.load(identifier)
+        except (TableNotFound, CatalogUnavailable):
+            return None
 
     def _post(self, identifier: Identifier, requirements: Sequence[Requirement], updates: Sequence[Update]) -> TableState:
         name = {"namespace": list(identifier[:-1]), "name": identifier[-1]}
         body = json.dumps({"identifier": name, "requirements": list(requirements), "updates": list(updates)})
         with awaiting_answer():
             response = self._send(identifier, body)
-        if response.status_code == 409:
+        if response.status_code == 409 or _is_overtaken(response):
             raise CommitRaced(_reason(response))
         if response.status_code in DEFINITE_REFUSALS:
             raise LakewrightError(f"The REST catalog refused the commit to {'.'.join(identifier)}: {_reason(response)}", table=".".join(identifier))
         if not response.ok:
             raise PublishUnclear(_reason(response))
-        return self._state(identifier, response.json())
+        try:
+            return self._state(identifier, response.json())
+        except Exception as error:
+            raise PublishUnclear(f"the catalog's answer cannot be read: {error}") from error
 
     def _send(self, identifier: Identifier, body: str) -> requests.Response:
         try:
             return self.catalog._session.post(self._url(identifier), data=body.encode())
         except requests.ConnectionError as error:
             if "refused" in str(error).lower():
-                raise CatalogUnavailable(f"The REST catalog at {self.catalog.uri} refused the connection; nothing was changed.") from error
+                raise CatalogUnavailable(f"The REST catalog at {redact_uri(self.catalog.uri)} refused the connection; nothing was changed.") from error
             raise PublishUnclear(str(error)) from error
         except requests.RequestException as error:
             raise PublishUnclear(str(error)) from error
@@ -101,6 +115,11 @@ class RestStore:
 
     def _url(self, identifier: Identifier) -> str:
         return self.catalog.url(Endpoints.update_table, prefixed=True, **self.catalog._split_identifier_for_path(identifier))
+
+
+def _is_overtaken(response: requests.Response) -> bool:
+    """A commit to another branch took the sequence number; servers without apache/iceberg#15126 call that a bad request."""
+    return response.status_code == 400 and "older than last sequence number" in _reason(response)
 
 
 def _reason(response: requests.Response) -> str:

@@ -50,7 +50,7 @@ class Tally:
 
 def summarise(operation: str, tally: Tally, parent: Mapping[str, str], properties: Mapping[str, str]) -> dict[str, str]:
     """The summary of a snapshot. A parent without totals (some writers leave them out) gives none either."""
-    summary = {"operation": operation, **properties, **{k: str(v) for k, v in tally.counts.items() if v}}
+    summary = {**properties, "operation": operation, **{k: str(v) for k, v in tally.counts.items() if v}}
     summary["changed-partition-count"] = str(tally.changed_partitions)
     for total, (added, removed) in TOTALS.items():
         if not parent or total in parent:

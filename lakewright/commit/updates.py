@@ -17,6 +17,7 @@ from lakewright.format.metadata import MAIN, Json, Metadata
 
 Update = dict[str, Any]
 LAST_ADDED = -1
+UNSORTED = 0
 
 
 def now_ms() -> int:
@@ -110,7 +111,7 @@ def _add_sort_order(raw: Json, update: Update) -> None:
     order = dict(update["sort-order"])
     same = next((o["order-id"] for o in raw["sort-orders"] if o["fields"] == order["fields"]), None)
     if same is None:
-        order["order-id"] = max((o["order-id"] for o in raw["sort-orders"]), default=0) + 1
+        order["order-id"] = max((o["order-id"] for o in raw["sort-orders"]), default=0) + 1 if order["fields"] else UNSORTED
         raw["sort-orders"] = [*raw["sort-orders"], order]
         same = order["order-id"]
     raw["_last-order"] = same

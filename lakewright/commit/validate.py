@@ -109,7 +109,7 @@ def _coverage(change: SnapshotChange, metadata: Metadata) -> Callable[[DataFile]
     """Whether a file may hold rows the operation read. The metrics of delete files say nothing of the rows they delete."""
     if change.partitions is not None:
         return change.partitions.covers
-    pruner = Pruner(change.filter, metadata.schema, metadata.schemas, metadata.specs)
+    pruner = Pruner(change.filter, change.schema, metadata.schemas, metadata.specs)
     return lambda file: pruner.keeps_file(file) if file.content == DATA else pruner.keeps_partition(file)
 
 

@@ -44,13 +44,22 @@ def partition_record(spec: PartitionSpec, schema: Schema) -> Avro:
     struct = AvroSchemaConversion().iceberg_to_avro(Schema(*fields), "r102")
     assert isinstance(struct, dict)
     defined: set[str] = set()
-    for field in struct["fields"]:
+    for field, source in zip(struct["fields"], fields, strict=True):
+        field["name"] = avro_name(source.name)
+        if field["name"] != source.name:
+            field["iceberg-field-name"] = source.name
         kind = field["type"][1]
         if isinstance(kind, dict) and "name" in kind:
             if kind["name"] in defined:
                 field["type"][1] = kind["name"]
             defined.add(kind["name"])
     return dict(struct)
+
+
+def avro_name(name: str) -> str:
+    """A name Avro allows, as Iceberg makes it. Letters beyond ASCII are none to Avro's own libraries: DuckDB's ends the process over one."""
+    safe = "".join(c if c.isascii() and (c.isalnum() or c == "_") else f"_x{ord(c):X}" for c in name)
+    return f"_{safe}" if safe[:1].isdigit() else safe
 
 
 def manifest_entry(spec: PartitionSpec, schema: Schema, format_version: int) -> Avro:

@@ -136,6 +136,9 @@ class Metadata:
     def snapshots(self) -> Iterator[Snapshot]:
         return (Snapshot(raw) for raw in self.raw.get("snapshots") or [])
 
+    def has_snapshot(self, snapshot_id: int) -> bool:
+        return snapshot_id in self._snapshots
+
     def snapshot(self, snapshot_id: int) -> Snapshot:
         if snapshot_id not in self._snapshots:
             raise RefNotFound(f"Snapshot {snapshot_id} is not in the table's history; t.history() lists those that are.")
@@ -183,4 +186,26 @@ def read_metadata(io: FileIO, location: str) -> Metadata:
 
 def write_metadata(io: FileIO, location: str, metadata: Metadata) -> None:
     with io.new_output(location).create(overwrite=True) as stream:
-        stream.write(to_json(metadata.raw))
+        stream.write(encoded(metadata.raw))
+
+
+def encoded(raw: Json) -> bytes:
+    """The JSON of a version. Snapshots never change, so each is encoded once per process however long the history is."""
+    snapshots = raw.get("snapshots")
+    if not snapshots:
+        return to_json(raw)
+    rest = to_json({key: value for key, value in raw.items() if key != "snapshots"})
+    return rest[:-1] + b',"snapshots":[' + b",".join(map(_encoded_snapshot, snapshots)) + b"]}"
+
+
+def _encoded_snapshot(snapshot: Json) -> bytes:
+    known = _encoded.get(id(snapshot))
+    if known is None or known[0] is not snapshot:
+        if len(_encoded) >= MOST_ENCODED:
+            _encoded.clear()
+        known = _encoded[id(snapshot)] = (snapshot, to_json(snapshot))
+    return known[1]
+
+
+MOST_ENCODED = 20_000
+_encoded: dict[int, tuple[Json, bytes]] = {}

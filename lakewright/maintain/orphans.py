@@ -13,6 +13,7 @@ from lakewright.commit.result import RUN_ID
 from lakewright.commit.runs import ROLLED_BACK, RUNNING, SUCCEEDED, RunRecord, list_runs, mark_path, new_run_id, write_record
 from lakewright.commit.store import Store, TableState
 from lakewright.commit.updates import now_ms
+from lakewright.errors import UnsupportedOperation
 from lakewright.format.data_file import DELETED
 from lakewright.format.manifests import read_manifest, read_manifest_list
 from lakewright.format.storage import StoredFile, delete_file, list_files, prune_empty_folders, write_atomically
@@ -41,6 +42,7 @@ def remove_orphans(store: Store, state: TableState, *, older_than_hours: float =
     """Settle dead runs and delete what they left, then unreferenced files older than the given age. Live runs are left alone."""
     # In this order: a file listed has its run's record by then, and what a run recorded as succeeded committed is in the state.
     stored = [f for folder in ("data", "metadata") for f in list_files(state.io, f"{state.metadata.location}/{folder}")]
+    _require_recognised(state, stored)
     runs = list_runs(state.io, state.metadata.location)
     over = {record.run_id: not record.alive for record in runs}
     dead = [record for record in runs if record.state == RUNNING and over[record.run_id]]
@@ -60,6 +62,16 @@ def remove_orphans(store: Store, state: TableState, *, older_than_hours: float =
                 prune_empty_folders(record.prefix)
     rolled_back = tuple(record.run_id for record in settled if record.state == ROLLED_BACK)
     return Removed(tuple(f.path for f in doomed), sum(f.size for f in doomed), rolled_back, dry_run)
+
+
+def _require_recognised(state: TableState, stored: list[StoredFile]) -> None:
+    """Files are compared by name; where even the newest metadata file has another name in the listing, none would be recognised."""
+    if _name(state.metadata_location) not in {_name(f.path) for f in stored}:
+        raise UnsupportedOperation(
+            f"Clean-up of {state.name} stopped: a listing of {state.metadata.location} does not show {state.metadata_location}, so used files "
+            "could not be told from unused ones. Is the location a link, or reached under another name? Nothing was deleted.",
+            table=state.name,
+        )
 
 
 def _fence_off(store: Store, state: TableState, dead: list[RunRecord]) -> tuple[TableState, list[RunRecord]]:

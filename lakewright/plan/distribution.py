@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
 PARTITION_PREFIX, SORT_PREFIX = "__lw_p", "__lw_s"
-# Shuffled rows are compressed by row and with a fast codec; the same rows take about a third in Parquet.
-SHUFFLE_EXPANSION = 3
+# Shuffled rows are compressed by row and with a fast codec; the same rows take less than half in Parquet.
+SHUFFLE_EXPANSION = 2
 
 
 def choose_distribution(spec: PartitionSpec, sort_order: SortOrder, options: Options) -> str:

@@ -22,7 +22,7 @@ from lakewright.plan.filters import Filter, parse_where, resolving
 from lakewright.plan.partition_scope import outside_partitions
 from lakewright.plan.write_plan import WritePlan
 from lakewright.read.frame import to_dataframe
-from lakewright.read.prune import optional_schema
+from lakewright.read.prune import UNREADABLE, comparable, optional_schema
 from lakewright.read.scan import Scan, live_entries, plan_scan
 from lakewright.session import time_zone
 from lakewright.write.engine import write_files
@@ -108,7 +108,10 @@ class WholeFiles:
 
     def match(self, file: DataFile) -> bool:
         by_partition = self._partitions[file.spec_id]
-        return self._metrics.eval(file) or (by_partition is not None and by_partition(Record(*file.partition)))  # type: ignore[arg-type]
+        try:
+            return self._metrics.eval(file) or (by_partition is not None and by_partition(Record(*map(comparable, file.partition))))  # type: ignore[arg-type]
+        except UNREADABLE:
+            return False
 
     def _by_partition(self, spec: PartitionSpec) -> Callable[[Any], bool] | None:
         if any(f.source_id not in self._schema._lazy_id_to_field for f in spec.fields) or not spec.fields:

@@ -8,7 +8,7 @@ from itertools import count
 from typing import TYPE_CHECKING
 
 from pyiceberg.schema import Schema
-from pyiceberg.types import IcebergType, ListType, MapType, NestedField, StructType
+from pyiceberg.types import IcebergType, ListType, MapType, NestedField, StructType, TimestampType
 
 from lakewright.errors import NullInRequiredColumn, SchemaError, TypeMismatch
 from lakewright.options import ACCEPT_ANY_SCHEMA, CHECK_NULLABILITY, CHECK_ORDERING, EXPLICIT_CAST, MERGE_SCHEMA, Options
@@ -192,7 +192,8 @@ def _match_primitive(source: spark.DataType, target: IcebergType, path: str, rul
 
 
 def _mismatch(source: spark.DataType, target: IcebergType, path: str, rules: _Rules, hint: str) -> TypeMismatch:
-    return TypeMismatch(f"Column {path!r} is {source.simpleString()}, but {target} in table {rules.table}. {hint}", table=rules.table, column=path)
+    shown = f"{target} without time zone" if isinstance(target, TimestampType) else str(target)
+    return TypeMismatch(f"Column {path!r} is {source.simpleString()}, but {shown} in table {rules.table}. {hint}", table=rules.table, column=path)
 
 
 def _is_plain(struct: ToStruct, source: spark.StructType) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from pyiceberg.partitioning import PartitionSpec
 from pyiceberg.schema import Schema
@@ -25,5 +25,5 @@ class WritePlan:
     engine: str
     distribution: str
     options: Options
-    io_properties: Mapping[str, str]
+    io_properties: Mapping[str, str] = field(repr=False)  # may hold secrets
     bytes_per_row: float | None

@@ -43,7 +43,7 @@ from lakewright.format.data_file import DataFile, ManifestFile
 Keeps = Callable[[Any], bool]
 
 # Bounds cut inside a character, or of a type since promoted: they tell nothing.
-_UNREADABLE = (struct.error, UnicodeDecodeError, ValueError, TypeError, OverflowError)
+UNREADABLE = (struct.error, UnicodeDecodeError, ValueError, TypeError, OverflowError)
 
 
 class Pruner:
@@ -76,7 +76,7 @@ class Pruner:
             return True
         key = (file.spec_id, partition_key(file.partition))
         if key not in self._decided:
-            self._decided[key] = self._partition_evaluator(file.spec_id)(Record(*(_comparable(value) for value in file.partition)))
+            self._decided[key] = self._partition_evaluator(file.spec_id)(Record(*(comparable(value) for value in file.partition)))
         return self._decided[key]
 
     def _partition_evaluator(self, spec_id: int) -> Keeps:
@@ -160,7 +160,7 @@ def _optional_type(source: IcebergType) -> IcebergType:
     return source
 
 
-def _comparable(value: Any) -> Any:
+def comparable(value: Any) -> Any:
     """Literals of uuid columns hold bytes."""
     return value.bytes if isinstance(value, uuid.UUID) else value
 
@@ -169,7 +169,7 @@ def _guarded(keeps: Keeps) -> Keeps:
     def keeps_or_unreadable(what: Any) -> bool:
         try:
             return keeps(what)
-        except _UNREADABLE:
+        except UNREADABLE:
             return True
 
     return keeps_or_unreadable

@@ -11,10 +11,10 @@ SAMPLE = 20_000
 MOST_DISTINCT = 0.6
 
 
-def dictionary_columns(sample: pa.Table) -> list[str]:
+def dictionary_columns(sample: pa.RecordBatch) -> list[str]:
     """Parquet paths of the columns to encode with a dictionary, judged by the first rows."""
-    rows = sample.slice(0, SAMPLE).combine_chunks()
-    return [path for name in rows.column_names for path in _worthwhile(name, _single(rows.column(name)))]
+    rows = sample.slice(0, SAMPLE)
+    return [path for name, values in zip(rows.schema.names, rows.columns, strict=True) for path in _worthwhile(name, values)]
 
 
 def _worthwhile(path: str, array: pa.Array) -> Iterator[str]:
@@ -33,8 +33,4 @@ def _worthwhile(path: str, array: pa.Array) -> Iterator[str]:
 
 def _repeats(array: pa.Array) -> bool:
     present = len(array) - array.null_count
-    return present == 0 or int(pc.count_distinct(array).as_py()) <= present * MOST_DISTINCT
-
-
-def _single(column: pa.ChunkedArray) -> pa.Array:
-    return column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()
+    return bool(pc.count_distinct(array).as_py() <= present * MOST_DISTINCT)

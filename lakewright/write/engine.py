@@ -31,7 +31,15 @@ NATIVE, ARROW = "native", "arrow"
 CHEAP_RENAME = ("", "file", "hdfs", "viewfs")
 SETTLE_SECONDS, SETTLE_STEP = 10.0, 0.2
 FULL = ("No space left on device", "Disk quota exceeded", "QuotaExceeded")
-REFUSED = ("Permission denied", "Read-only file system", "AccessDenied", "ACCESS_DENIED", "AccessControlException", "Mkdirs failed to create", "Operation not permitted")
+REFUSED = (
+    "Permission denied",
+    "Read-only file system",
+    "AccessDenied",
+    "ACCESS_DENIED",
+    "AccessControlException",
+    "Mkdirs failed to create",
+    "Operation not permitted",
+)
 UNREADABLE = re.compile(r"FAILED_READ_FILE\S* .*?reading file (\S+?)\.?(?:\s|$)")
 
 
@@ -71,8 +79,8 @@ def _obstacle(kind: IcebergType) -> str | None:
 def write_files(plan: WritePlan, df: DataFrame) -> list[DataFile]:
     """Write the rows as data files under the plan's prefix. If that fails nothing is left there, and a typed error says why."""
     io = load_file_io(dict(plan.io_properties), plan.data_prefix)
-    wanted = distribution_settings(plan) | (native_settings(plan) if plan.engine == NATIVE else {})
     try:
+        wanted = distribution_settings(plan) | (native_settings(plan, df.sparkSession) if plan.engine == NATIVE else {})
         with settings(df.sparkSession, wanted), _cancellable(df.sparkSession, f"lakewright-{plan.run_id}"):
             return write_native(plan, df, io) if plan.engine == NATIVE else write_arrow(plan, df)
     except Exception as error:

@@ -26,10 +26,11 @@ class FanoutWriter:
         self._buffered = 0
 
     def write(self, batch: pa.RecordBatch) -> None:
+        bytes_per_row = max(batch.nbytes / max(batch.num_rows, 1), 0.1)
         for partition, rows in split_by_partition(self._files.plan.spec, self._files.plan.schema, batch):
             writer = self._writer(partition)
             before = writer.buffered_bytes
-            writer.write(rows)
+            writer.write(rows, bytes_per_row)
             self._buffered += writer.buffered_bytes - before
             if self._buffered > MOST_BUFFERED:
                 self._flush_largest()

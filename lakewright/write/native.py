@@ -23,7 +23,9 @@ from lakewright.write.locations import file_location
 from lakewright.write.row_size import estimated_row_size
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
+    from pyspark.sql import DataFrame, SparkSession
+
+CALENDAR, PROLEPTIC_GREGORIAN = "spark.sql.parquet.datetimeRebaseModeInWrite", "CORRECTED"
 
 
 def write_native(plan: WritePlan, df: DataFrame, io: FileIO) -> list[DataFile]:
@@ -36,11 +38,14 @@ def write_native(plan: WritePlan, df: DataFrame, io: FileIO) -> list[DataFile]:
     return _moved(plan, io, staging, files)
 
 
-def native_settings(plan: WritePlan) -> dict[str, str]:
-    """Session settings the writer has no option for."""
+def native_settings(plan: WritePlan, spark: SparkSession) -> dict[str, str]:
+    """Session settings the writer has no option for, where the session's own would not do."""
+    wanted = {}
+    if spark.conf.get(CALENDAR) != PROLEPTIC_GREGORIAN:
+        wanted[CALENDAR] = PROLEPTIC_GREGORIAN
     if plan.options[FANOUT] and partition_fields(plan.spec):
-        return {"spark.sql.maxConcurrentOutputFileWriters": str(plan.options[MAX_OPEN_FILES])}
-    return {}
+        wanted["spark.sql.maxConcurrentOutputFileWriters"] = str(plan.options[MAX_OPEN_FILES])
+    return wanted
 
 
 def with_field_ids(plan: WritePlan, df: DataFrame) -> DataFrame:
@@ -63,6 +68,7 @@ def writer_options(plan: WritePlan) -> dict[str, str]:
         "compression": "lz4_raw" if codec == "lz4" else codec,
         "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
         "spark.sql.parquet.fieldId.write.enabled": "true",
+        "spark.sql.parquet.writeLegacyFormat": "false",
         "mapreduce.fileoutputcommitter.algorithm.version": "1",
         "mapreduce.fileoutputcommitter.marksuccessfuljobs": "false",
         "parquet.block.size": str(options[ROW_GROUP_SIZE]),

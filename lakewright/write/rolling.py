@@ -34,10 +34,27 @@ class TaskFiles:
     locations: list[str] = field(default_factory=list)
     written: list[DataFile] = field(default_factory=list)
     ratio: float | None = None
+    dictionaries: list[str] | None = None
 
     def learn(self, raw: int, encoded: int) -> None:
         latest = encoded / max(raw, 1)
         self.ratio = latest if self.ratio is None else (self.ratio + latest) / 2
+
+    def settings(self, sample: pa.RecordBatch) -> dict[str, Any]:
+        """How Parquet is written; dictionaries as the first rows of the task suggest."""
+        options, codec = self.plan.options, self.plan.options[COMPRESSION]
+        if self.dictionaries is None:
+            self.dictionaries = dictionary_columns(sample) if options[DICT_ENABLED] else []
+        return {
+            "compression": "none" if codec == "uncompressed" else codec,
+            "compression_level": options[COMPRESSION_LEVEL] if codec in ("zstd", "gzip", "brotli") else None,
+            "use_dictionary": self.dictionaries,
+            "data_page_size": options[PAGE_SIZE],
+            "dictionary_pagesize_limit": options[DICT_SIZE],
+            "write_statistics": True,
+            "store_schema": False,
+            "store_decimal_as_integer": True,
+        }
 
 
 class RollingWriter:
@@ -56,12 +73,15 @@ class RollingWriter:
         """Bytes of the current file, written and waiting."""
         return self.buffered_bytes + (self._open.size if self._open else 0)
 
-    def write(self, batch: pa.RecordBatch) -> None:
+    def write(self, batch: pa.RecordBatch, bytes_per_row: float) -> None:
+        """Take rows of about this size in memory: the caller knows it of the whole batch, and asking each part costs more than it tells."""
         options = self._files.plan.options
         while batch.num_rows:
-            share = min((self._wanted_bytes() - self.buffered_bytes) / max(batch.nbytes, 1), 1.0)
-            rows = max(1, min(round(batch.num_rows * share), options[ROW_GROUP_LIMIT] - self._rows))
-            self._add(batch.slice(0, rows))
+            room = (self._wanted_bytes() - self.buffered_bytes) / bytes_per_row
+            rows = max(1, min(round(room), options[ROW_GROUP_LIMIT] - self._rows, batch.num_rows))
+            self._buffer.append(batch.slice(0, rows))
+            self.buffered_bytes += round(rows * bytes_per_row)
+            self._rows += rows
             batch = batch.slice(rows)
             if self._rows >= options[ROW_GROUP_LIMIT] or self.buffered_bytes >= self._wanted_bytes():
                 self.flush()
@@ -72,11 +92,11 @@ class RollingWriter:
         """Write the buffered rows as one row group."""
         if not self._rows:
             return
-        table = pa.Table.from_batches(self._buffer)
+        rows = pa.concat_batches(self._buffer)
         if self._open is None:
-            self._open = _OpenFile(self._files, self._partition, table)
+            self._open = _OpenFile(self._files, self._partition, rows)
         before = self._open.size
-        self._open.write(table)
+        self._open.write(rows)
         self._files.learn(self.buffered_bytes, self._open.size - before)
         self._buffer, self.buffered_bytes, self._rows = [], 0, 0
 
@@ -90,11 +110,6 @@ class RollingWriter:
         if self._open:
             self._open.abandon()
 
-    def _add(self, batch: pa.RecordBatch) -> None:
-        self._buffer.append(batch)
-        self.buffered_bytes += batch.nbytes
-        self._rows += batch.num_rows
-
     def _wanted_bytes(self) -> float:
         """Bytes in memory for the next row group; the first one of a task is a try, after which the ratio is known."""
         options = self._files.plan.options
@@ -103,7 +118,7 @@ class RollingWriter:
 
 
 class _OpenFile:
-    def __init__(self, files: TaskFiles, partition: tuple[Any, ...], sample: pa.Table) -> None:
+    def __init__(self, files: TaskFiles, partition: tuple[Any, ...], sample: pa.RecordBatch) -> None:
         self._files = files
         self._partition = partition
         self._nans: Counter[int] = Counter()
@@ -111,16 +126,15 @@ class _OpenFile:
         self._footers: list[pq.FileMetaData] = []
         files.locations.append(self._location)
         self._stream = files.io.new_output(self._location).create(overwrite=True)
-        self._writer = pq.ParquetWriter(self._stream, files.schema, metadata_collector=self._footers, **_settings(files.plan, sample))
+        self._writer = pq.ParquetWriter(self._stream, files.schema, metadata_collector=self._footers, **files.settings(sample))
 
     @property
     def size(self) -> int:
         return int(self._stream.tell())
 
-    def write(self, table: pa.Table) -> None:
-        self._writer.write_table(table, row_group_size=table.num_rows)
-        for batch in table.to_batches():
-            self._nans.update(nan_counts(batch, self._files.plan.schema))
+    def write(self, rows: pa.RecordBatch) -> None:
+        self._writer.write_batch(rows, row_group_size=rows.num_rows)
+        self._nans.update(nan_counts(rows, self._files.plan.schema))
 
     def close(self) -> DataFile:
         self._writer.close()
@@ -140,18 +154,3 @@ class _OpenFile:
     def abandon(self) -> None:
         self._writer.close()
         self._stream.close()
-
-
-def _settings(plan: WritePlan, sample: pa.Table) -> dict[str, Any]:
-    options = plan.options
-    codec = options[COMPRESSION]
-    return {
-        "compression": "none" if codec == "uncompressed" else codec,
-        "compression_level": options[COMPRESSION_LEVEL] if codec in ("zstd", "gzip", "brotli") else None,
-        "use_dictionary": dictionary_columns(sample) if options[DICT_ENABLED] else False,
-        "data_page_size": options[PAGE_SIZE],
-        "dictionary_pagesize_limit": options[DICT_SIZE],
-        "write_statistics": True,
-        "store_schema": False,
-        "store_decimal_as_integer": True,
-    }

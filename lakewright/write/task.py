@@ -21,9 +21,7 @@ from lakewright.write.messages import TaskMessage
 from lakewright.write.rolling import TaskFiles
 
 
-def write_batches(
-    plan: WritePlan, batches: Iterator[pa.RecordBatch], task: int, attempt: int, task_attempt_id: int, *, clustered: bool = False
-) -> TaskMessage:
+def write_batches(plan: WritePlan, batches: Iterator[pa.RecordBatch], task: int, attempt: int, task_attempt_id: int, *, clustered: bool = False) -> TaskMessage:
     """Write batches of the table's columns, in its order, as data files; if that fails, delete them and raise.
 
     Rows may come in any order; `clustered` says that rows of one partition follow one another, so that one open file will do.

@@ -39,7 +39,7 @@ def rest(spark: Any, server: RestCatalog) -> Place:
 
 
 def hive(spark: Any, folder: Path, metastore: HiveMetastore) -> Place:
-    catalog = {"name": "hive", "type": "hive", "uri": metastore.uri}
+    catalog = {"name": "hive", "type": "hive", "uri": metastore.uri, "hive.hive2-compatible": "true"}
     return Place("hive", lw.connect(str(folder), spark=spark, catalog=catalog), {"type": "hive", "uri": metastore.uri, "warehouse": folder.as_uri()})
 
 

@@ -46,7 +46,26 @@ NEW_YORK = "America/New_York"
 
 def decimals(precision: int, scale: int) -> list[Decimal]:
     edge = 10 ** (precision - 1)
-    whole = [0, 1, -1, 127, 128, -128, -129, 255, 256, 32767, 32768, -32769, 1420, 1065, -1065, edge - 1, -edge + 1, *(RANDOM.randint(-edge, edge) for _ in range(40))]
+    whole = [
+        0,
+        1,
+        -1,
+        127,
+        128,
+        -128,
+        -129,
+        255,
+        256,
+        32767,
+        32768,
+        -32769,
+        1420,
+        1065,
+        -1065,
+        edge - 1,
+        -edge + 1,
+        *(RANDOM.randint(-edge, edge) for _ in range(40)),
+    ]
     with localcontext(prec=60):
         return [Decimal(n).scaleb(-scale) for n in whole if abs(n) < edge]
 
@@ -68,12 +87,22 @@ CASES: dict[str, tuple[IcebergType, str, list[Any], list[Any]]] = {
     "decimal(38,10)": (DecimalType(38, 10), "decimal(38,10)", decimals(38, 10), [BucketTransform(97), TruncateTransform(10**9)]),
     "decimal(38,38)": (DecimalType(38, 38), "decimal(38,38)", decimals(38, 38), [BucketTransform(97), TruncateTransform(7)]),
     "decimal(38,0)": (DecimalType(38, 0), "decimal(38,0)", decimals(38, 0), [BucketTransform(2**31 - 1)]),
-    "string": (StringType(), "string", TEXTS, [BucketTransform(2**31 - 1), BucketTransform(16), TruncateTransform(1), TruncateTransform(3), TruncateTransform(16)]),
+    "string": (
+        StringType(),
+        "string",
+        TEXTS,
+        [BucketTransform(2**31 - 1), BucketTransform(16), TruncateTransform(1), TruncateTransform(3), TruncateTransform(16)],
+    ),
     "binary": (BinaryType(), "binary", [t.encode() for t in TEXTS] + [bytes([255, 0, 128])], [BucketTransform(2**31 - 1), TruncateTransform(5)]),
     "uuid": (UUIDType(), "string", [str(uuid.UUID(int=RANDOM.getrandbits(128))) for _ in range(20)], [BucketTransform(2**31 - 1)]),
     "date": (DateType(), "date", [m.date() for m in MOMENTS], [*TIME_TRANSFORMS, BucketTransform(16)]),
     "timestamp": (TimestampType(), "timestamp_ntz", MOMENTS, [*TIME_TRANSFORMS, HourTransform(), BucketTransform(2**31 - 1)]),
-    "timestamptz": (TimestamptzType(), "timestamp", [m.replace(tzinfo=UTC) for m in MOMENTS[3:]], [*TIME_TRANSFORMS, HourTransform(), BucketTransform(2**31 - 1)]),
+    "timestamptz": (
+        TimestamptzType(),
+        "timestamp",
+        [m.replace(tzinfo=UTC) for m in MOMENTS[3:]],
+        [*TIME_TRANSFORMS, HourTransform(), BucketTransform(2**31 - 1)],
+    ),
 }
 
 
@@ -128,7 +157,9 @@ def test_truncate_wraps_below_the_least_number(spark: SparkSession) -> None:
 
 
 def test_nested_and_oddly_named_sources(spark: SparkSession) -> None:
-    schema = Schema(NestedField(1, "a.b", StructType(NestedField(2, "c`d", IntegerType()))), NestedField(3, "a", StructType(NestedField(4, "e", IntegerType()))))
+    schema = Schema(
+        NestedField(1, "a.b", StructType(NestedField(2, "c`d", IntegerType()))), NestedField(3, "a", StructType(NestedField(4, "e", IntegerType())))
+    )
     df = spark.sql("select named_struct('c`d', 41) as `a.b`, named_struct('e', 7) as a")
     (row,) = df.select(source_column(schema, 2), source_column(schema, 4)).collect()
     assert tuple(row) == (41, 7)

@@ -23,7 +23,13 @@ def make_plan(tmp_path: Path) -> MakePlan:
     """A plan for a table of a given schema, whose run writes below tmp_path."""
 
     def make(
-        schema: Schema | str, partition_by: list[str] | None = None, sort_by: list[str] | None = None, *, engine: str = "arrow", bytes_per_row: float | None = None, **options: Any
+        schema: Schema | str,
+        partition_by: list[str] | None = None,
+        sort_by: list[str] | None = None,
+        *,
+        engine: str = "arrow",
+        bytes_per_row: float | None = None,
+        **options: Any,
     ) -> WritePlan:
         table_schema = schema_from(schema) if isinstance(schema, str) else schema
         spec: PartitionSpec = build_spec(table_schema, partition_by) if partition_by else UNPARTITIONED_PARTITION_SPEC

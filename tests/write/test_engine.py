@@ -36,10 +36,46 @@ SCHEMA = "id bigint, s string, b binary, d date, ts timestamp, n timestamp_ntz, 
 ROWS: list[tuple[Any, ...]] = [
     (1, "", b"", date(1969, 12, 31), datetime(1969, 12, 31, 23, 59, tzinfo=UTC), datetime(1, 1, 1), Decimal("-1.005"), math.nan, 1.5, True, (1, "a")),
     (2, None, None, None, None, None, None, None, None, None, None),
-    (3, "null", b"\x00\xff", date(2024, 2, 29), datetime(2024, 2, 29, 12, tzinfo=UTC), datetime(2024, 2, 29, 12), Decimal("17.999"), -0.5, math.nan, False, (None, "")),
+    (
+        3,
+        "null",
+        b"\x00\xff",
+        date(2024, 2, 29),
+        datetime(2024, 2, 29, 12, tzinfo=UTC),
+        datetime(2024, 2, 29, 12),
+        Decimal("17.999"),
+        -0.5,
+        math.nan,
+        False,
+        (None, ""),
+    ),
     (4, "é/=%🙂", b"x" * 100, date(1582, 10, 15), datetime(1900, 1, 1, tzinfo=UTC), datetime(1969, 12, 31, 23), Decimal("0"), 1e300, 0.1, True, (4, None)),
-    (5, "long " * 60, b"y" * 300, date(9999, 12, 31), datetime(2038, 1, 19, tzinfo=UTC), datetime(2038, 1, 19), Decimal("99999999999999999.999"), 0.1, -2.5, None, (5, "e")),
-    (6, "long " * 60, b"y" * 300, date(2024, 2, 28), datetime(2024, 2, 29, 12, tzinfo=UTC), datetime(2024, 2, 29, 13), Decimal("17.000"), -0.5, 3.5, False, (4, "f")),
+    (
+        5,
+        "long " * 60,
+        b"y" * 300,
+        date(9999, 12, 31),
+        datetime(2038, 1, 19, tzinfo=UTC),
+        datetime(2038, 1, 19),
+        Decimal("99999999999999999.999"),
+        0.1,
+        -2.5,
+        None,
+        (5, "e"),
+    ),
+    (
+        6,
+        "long " * 60,
+        b"y" * 300,
+        date(2024, 2, 28),
+        datetime(2024, 2, 29, 12, tzinfo=UTC),
+        datetime(2024, 2, 29, 13),
+        Decimal("17.000"),
+        -0.5,
+        3.5,
+        False,
+        (4, "f"),
+    ),
 ]
 SPECS = [
     ["s"], ["b"], ["d"], ["ts"], ["n"], ["c"], ["x"], ["f"], ["ok"], ["st.k"],
@@ -198,6 +234,23 @@ def test_settings_of_the_session_are_as_before(spark: SparkSession, make_plan: M
     assert spark.conf.getAll == before and not spark.getTags()
 
 
+@ENGINES
+def test_what_is_written_does_not_depend_on_the_session(spark: SparkSession, make_plan: MakePlan, engine: str) -> None:
+    unfit = {
+        "spark.sql.parquet.fieldId.write.enabled": "false",
+        "spark.sql.parquet.writeLegacyFormat": "true",
+        "spark.sql.parquet.outputTimestampType": "INT96",
+        "spark.sql.parquet.datetimeRebaseModeInWrite": "LEGACY",
+        "spark.sql.adaptive.enabled": "false",
+    }
+    with settings(spark, unfit):
+        (file,) = write_files(
+            make_plan("d date, ts timestamp, c decimal(9,2)", engine=engine), spark.sql("select date'1000-01-01' d, timestamp'1000-01-01' ts, 1.5BD c")
+        )
+    assert read(file).to_pylist() == [{"d": date(1000, 1, 1), "ts": datetime(1000, 1, 1, tzinfo=UTC), "c": Decimal("1.50")}]
+    assert set(file.lower_bounds) == {1, 2, 3}
+
+
 @pytest.mark.feature("D5")
 def test_footers_of_many_files_are_read_by_spark(spark: SparkSession, make_plan: MakePlan, monkeypatch: pytest.MonkeyPatch) -> None:
     plan = make_plan(SCHEMA, ["s"], engine="native")
@@ -208,7 +261,9 @@ def test_footers_of_many_files_are_read_by_spark(spark: SparkSession, make_plan:
 
 
 def test_parquet_settings_of_the_native_engine(spark: SparkSession, make_plan: MakePlan) -> None:
-    plan = make_plan("id bigint, t string", engine="native", compression_codec="gzip", dictionary_enabled=False, target_file_size_bytes=10_000, bytes_per_row=100.0)
+    plan = make_plan(
+        "id bigint, t string", engine="native", compression_codec="gzip", dictionary_enabled=False, target_file_size_bytes=10_000, bytes_per_row=100.0
+    )
     files = write_files(plan, spark.range(0, 250, 1, 1).selectExpr("id", "'same' as t"))
     assert sorted(f.record_count for f in files) == [50, 100, 100]
     column = pq.read_metadata(files[0].file_path.removeprefix("file://")).row_group(0).column(1)
