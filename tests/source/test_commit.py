@@ -12,7 +12,7 @@ import pyarrow as pa
 import pytest
 from pyspark.sql.types import StructType
 
-import lakewright.source_commit as source_commit
+import lakewright.source.commit as source_commit
 from lakewright.catalogs import open_catalog
 from lakewright.commit.create import first_version
 from lakewright.commit.publish import publish
@@ -22,8 +22,8 @@ from lakewright.config import resolve_lake
 from lakewright.errors import CommitConflict, CommitOutcomeUnknown
 from lakewright.plan.partitioning import build_sort_order, build_spec
 from lakewright.plan.types import schema_from
-from lakewright.source_options import load, place, write_options
-from lakewright.source_writer import AlreadyCommitted, LakeWriter, begin_write, renew
+from lakewright.source.options import load, place, write_options
+from lakewright.source.writer import AlreadyCommitted, LakeWriter, begin_write, renew
 
 ROWS = pa.record_batch({"id": pa.array([1, 2], pa.int64())})
 SCHEMA = StructType().add("id", "long")
@@ -35,7 +35,7 @@ TASK = SimpleNamespace(partitionId=lambda: 0, attemptNumber=lambda: 0, taskAttem
 
 @pytest.fixture
 def options(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, str]:
-    monkeypatch.setattr("lakewright.source_writer.TaskContext", SimpleNamespace(get=lambda: TASK))
+    monkeypatch.setattr("lakewright.source.writer.TaskContext", SimpleNamespace(get=lambda: TASK))
     config = resolve_lake(tmp_path / "lake")
     catalog = open_catalog(config)
     catalog.create_namespace("nyc")

@@ -10,7 +10,7 @@ from pyiceberg.schema import Schema
 from pyiceberg.types import DateType, DecimalType, DoubleType, LongType, NestedField, StringType, StructType, TimestamptzType
 from pyspark.sql import datasource as pushed
 
-from lakewright.source_filters import pruning_filter
+from lakewright.source.filters import pruning_filter
 
 SCHEMA = Schema(
     NestedField(1, "id", LongType(), required=True),

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from lakewright.errors import ConfigurationError, InvalidOption, LakewrightError, UnknownOption, UnsupportedOperation
-from lakewright.source_options import ReadOptions, place, read_options, write_options
+from lakewright.source.options import ReadOptions, place, read_options, write_options
 
 HERE = {"lake": "lake", "path": "nyc.trips"}
 

@@ -14,7 +14,7 @@ from lakewright.options import resolve
 from lakewright.plan.filters import parse_where
 from lakewright.plan.schema import reconcile
 from lakewright.plan.types import schema_from
-from lakewright.source_project import inside, project_batch
+from lakewright.source.project import inside, project_batch
 
 NOON = datetime(2024, 5, 1, 12, tzinfo=UTC)
 NO_CHECK = {"check-nullability": "false"}

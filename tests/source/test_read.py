@@ -12,8 +12,8 @@ from pyspark.sql.datasource import EqualTo, Filter
 from lakewright.commit.result import Commit
 from lakewright.plan.types import spark_struct
 from lakewright.session import settings
-from lakewright.source_options import load, place, read_options
-from lakewright.source_reader import Files, LakeReader, pinned
+from lakewright.source.options import load, place, read_options
+from lakewright.source.reader import Files, LakeReader, pinned
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -25,21 +25,21 @@ class DefaultSource(DataSource):
 
     def schema(self) -> StructType:
         from lakewright.plan.types import spark_struct
-        from lakewright.source_options import load, place, read_options
-        from lakewright.source_reader import pinned
+        from lakewright.source.options import load, place, read_options
+        from lakewright.source.reader import pinned
 
         _, version = pinned(load(place(self.options))[1], read_options(self.options))
         return spark_struct(version.as_struct(), nullable=True)
 
     def reader(self, schema: StructType) -> DataSourceReader:
-        from lakewright.source_options import load, place, read_options
-        from lakewright.source_reader import LakeReader
+        from lakewright.source.options import load, place, read_options
+        from lakewright.source.reader import LakeReader
 
         return LakeReader(load(place(self.options))[1], read_options(self.options), schema)
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
-        from lakewright.source_options import load, write_options
-        from lakewright.source_writer import begin_write
+        from lakewright.source.options import load, write_options
+        from lakewright.source.writer import begin_write
 
         request = write_options(self.options, overwrite)
         return begin_write(request, load(request.place)[1], schema)

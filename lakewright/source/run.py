@@ -21,7 +21,7 @@ from lakewright.plan.request import WriteMode
 from lakewright.plan.schema import Reconciled, reconcile
 from lakewright.plan.write_plan import WritePlan
 from lakewright.session import PARTITION_OVERWRITE_MODE, TIME_ZONE
-from lakewright.source_options import SourceWrite
+from lakewright.source.options import SourceWrite
 
 APPLICATION = "spark.app.id"
 

@@ -24,10 +24,10 @@ from lakewright.commit.store import TableState
 from lakewright.commit.updates import now_ms
 from lakewright.commit.validate import require_branch
 from lakewright.options import LEASE_SECONDS, resolve
-from lakewright.source_commit import abandon, publish_files
-from lakewright.source_options import SourceWrite
-from lakewright.source_project import inside, project_batch
-from lakewright.source_run import SourceRun, require_no_key, seen_settings, without_history
+from lakewright.source.commit import abandon, publish_files
+from lakewright.source.options import SourceWrite
+from lakewright.source.project import inside, project_batch
+from lakewright.source.run import SourceRun, require_no_key, seen_settings, without_history
 from lakewright.write.messages import TaskMessage
 from lakewright.write.task import write_batches
 

@@ -21,12 +21,12 @@ from lakewright.plan.overwrite import Replacement, WholeFiles, with_their_delete
 from lakewright.plan.request import WriteMode
 from lakewright.progress import summary
 from lakewright.read.scan import Scan, live_entries, plan_scan
-from lakewright.source_options import load
+from lakewright.source.options import load
 from lakewright.write.messages import TaskMessage, winners
 
 if TYPE_CHECKING:
     from lakewright.plan.filters import Filter
-    from lakewright.source_run import SourceRun
+    from lakewright.source.run import SourceRun
 
 PUBLISHING = "publishing"
 log = logging.getLogger("lakewright")

@@ -21,8 +21,8 @@ from lakewright.read.arrow_frame import read_share, shares
 from lakewright.read.arrow_scan import ArrowFile, ArrowRead, arrow_file, arrow_read
 from lakewright.read.scan import plan_scan
 from lakewright.read.timetravel import read_schema, resolve
-from lakewright.source_filters import pruning_filter
-from lakewright.source_options import ReadOptions
+from lakewright.source.filters import pruning_filter
+from lakewright.source.options import ReadOptions
 
 
 @dataclass
