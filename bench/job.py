@@ -31,3 +31,8 @@ class Job:
     def clean(self) -> None:
         shutil.rmtree(self.scratch, ignore_errors=True)
         self.scratch.mkdir(parents=True, exist_ok=True)
+
+    def close(self) -> None:
+        """End what the job keeps running; the executors of a local cluster outlive a session that is not stopped."""
+        if (spark := getattr(self, "spark", None)) is not None:
+            spark.stop()

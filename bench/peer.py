@@ -7,7 +7,7 @@ import subprocess
 from bench.places import JARS, PEER_PYTHON, ROOT
 
 RUNTIME = "iceberg-spark-runtime-4.1_2.13-1.12.0"
-RUNTIME_JAR = JARS / f"{RUNTIME}.jar"
+RUNTIME_JAR = JARS / "peer" / f"{RUNTIME}.jar"
 
 
 def ensure_peer() -> None:

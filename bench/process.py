@@ -20,7 +20,7 @@ class ContenderFailed(Exception):
 
 @dataclass(frozen=True)
 class Peaks:
-    """Peak resident bytes since they were last reset."""
+    """Peak resident bytes since they were last reset: the Python driver, its JVM, and everything that works for them."""
 
     driver: int
     jvm: int
@@ -82,17 +82,22 @@ class Worker:
         found = {"driver": 0, "jvm": 0, "workers": 0}
         for process in self.tree():
             try:
-                kind = "driver" if process.pid == self._process.pid else "jvm" if process.name() == "java" else "workers"
-                found[kind] += _high_water_mark(process.pid)
+                found[self._kind(process)] += _high_water_mark(process.pid)
             except (OSError, psutil.NoSuchProcess):
                 continue
         return Peaks(**found)
+
+    def _kind(self, process: psutil.Process) -> str:
+        """The driver's own JVM is its child; a JVM further down is an executor of a local cluster."""
+        if process.pid == self._process.pid:
+            return "driver"
+        return "jvm" if process.name() == "java" and process.ppid() == self._process.pid else "workers"
 
     def quit(self) -> None:
         tree = self.tree() if self._process.poll() is None else []
         try:
             self.ask("quit")
-            self._process.wait(30)
+            self._process.wait(60)
         except (ContenderFailed, subprocess.TimeoutExpired):
             self._process.kill()
             self._process.wait()

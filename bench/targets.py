@@ -63,7 +63,7 @@ ALSO = (
     Target("append by month: wall time of Spark's Parquet writer", "append-by-month", _lakewright("wall"), Figure("spark-parquet", "wall"), float("inf")),
     Target("500th commit, table opened anew: CPU of the 20th", "commit-history", Figure(ANEW, "late_cpu"), Figure(ANEW, "early_cpu"), float("inf")),
     Target("PyIceberg's 200th single-file commit: CPU of its 20th", "commit-history", Figure("pyiceberg", "late_cpu"), Figure("pyiceberg", "early_cpu"), float("inf")),
-    Target("JVM memory at 20x the rows, heap of 1 GiB", "memory-rows", Figure(LARGE, "jvm_peak"), Figure(SMALL, "jvm_peak"), float("inf")),
+    Target("memory of the driver's JVM at 20x the rows", "memory-rows", Figure(LARGE, "jvm_peak"), Figure(SMALL, "jvm_peak"), float("inf")),
     Target("JVM GiB over its baseline for 50,000 files", "memory-files", _lakewright("jvm_growth_gib"), None, float("inf")),
 )
 

@@ -52,6 +52,7 @@ def obey(job: Job, command: dict[str, Any]) -> dict[str, Any]:
             job.clean()
             return {}
         case "quit":
+            job.close()
             return {}
     raise ValueError(f"Unknown command {command['do']!r}")
 

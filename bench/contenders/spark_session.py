@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import atexit
 import os
+import shutil
+from pathlib import Path
 
+import pyspark
 from pyspark.sql import DataFrame, SparkSession
 
 MONTH = "(year(l_shipdate) - 1970) * 12 + month(l_shipdate) - 1"
@@ -11,8 +15,9 @@ MONTH = "(year(l_shipdate) - 1970) * 12 + month(l_shipdate) - 1"
 
 def session(settings: dict[str, str] | None = None) -> SparkSession:
     builder = (
-        SparkSession.builder.master("local[2]")
+        SparkSession.builder.master(os.environ.get("BENCH_MASTER", "local[2]"))
         .config("spark.driver.memory", os.environ.get("BENCH_DRIVER_MEMORY", "4g"))
+        .config("spark.executor.memory", "2g")
         .config("spark.ui.enabled", "false")
         .config("spark.ui.showConsoleProgress", "false")
         .config("spark.sql.session.timeZone", "UTC")
@@ -23,6 +28,8 @@ def session(settings: dict[str, str] | None = None) -> SparkSession:
         builder = builder.config(key, value)
     spark = builder.getOrCreate()
     spark.sparkContext.setLogLevel("ERROR")
+    # Where the executors of a local cluster log, whatever they are told.
+    atexit.register(shutil.rmtree, Path(pyspark.__file__).parent / "work", ignore_errors=True)
     return spark
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from decimal import Decimal
 from typing import Any
 
 import pyarrow as pa
@@ -124,7 +125,7 @@ def _transformed(transform: Transform[Any, Any], array: pa.Array) -> pa.Array:
     if isinstance(transform, BucketTransform):
         return core.bucket(array, transform.num_buckets)
     if isinstance(transform, TruncateTransform):
-        return core.truncate(array, transform.width)
+        return _fitting(core.truncate(array, transform.width), transform)
     if isinstance(transform, YearTransform):
         return _complete(core.year(array), array, transform)
     if isinstance(transform, MonthTransform):
@@ -141,6 +142,20 @@ def _complete(result: pa.Array, array: pa.Array, transform: Transform[Any, Any])
     if result.null_count != array.null_count:
         raise InvalidTransform(f"The transform {transform} got a date too far away to have one; partition by day instead, or correct the value.")
     return result
+
+
+def _fitting(result: pa.Array, transform: TruncateTransform[Any]) -> pa.Array:
+    """The least decimals have a truncation with one digit more than their type, which no partition can hold."""
+    if pa.types.is_decimal(result.type):
+        least = pc.min_max(result)["min"].as_py()
+        if least is not None:
+            check_digits(least, result.type.precision, transform)
+    return result
+
+
+def check_digits(value: Decimal, precision: int, transform: Transform[Any, Any]) -> None:
+    if len(value.as_tuple().digits) > precision:
+        raise InvalidTransform(f"The transform {transform} makes {value:f} of a value, more digits than the column's {precision}; use another width, or bucket.")
 
 
 def _internal(array: pa.Array) -> pa.Array:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta, timezone, tzinfo
-from decimal import Decimal, InvalidOperation
+from decimal import Decimal, InvalidOperation, localcontext
 from typing import Any
 from zoneinfo import ZoneInfo
 
@@ -54,7 +54,7 @@ def constant(node: exp.Expr, zone: tzinfo | None) -> Constant | None:
             return Constant("string", str(node.this)) if node.is_string else _number(str(node.this))
         case exp.Neg():
             inner = constant(node.this, zone)
-            return Constant(inner.kind, -inner.value) if inner is not None and inner.kind in ("int", "decimal", "double") else None
+            return _negated(inner) if inner is not None and inner.kind in ("int", "decimal", "double") else None
         case exp.HexString():
             return Constant("binary", bytes.fromhex(str(node.this))) if re.fullmatch(r"(?:[0-9A-Fa-f]{2})*", str(node.this)) else None
         case exp.Cast():
@@ -64,6 +64,11 @@ def constant(node: exp.Expr, zone: tzinfo | None) -> Constant | None:
             inner = constant(node.this, zone)
             return parse_date(inner.value) if inner is not None and inner.kind == "string" else None
     return None
+
+
+def _negated(inner: Constant) -> Constant:
+    """Minus itself would round a decimal to 28 digits."""
+    return Constant(inner.kind, inner.value.copy_negate() if isinstance(inner.value, Decimal) else -inner.value)
 
 
 def _number(text: str) -> Constant | None:
@@ -103,7 +108,8 @@ def _cast(inner: Constant, to: exp.DataType, zone: tzinfo | None) -> Constant | 
 def _decimal(inner: Constant, precision: int, scale: int) -> Constant | None:
     try:
         number = Decimal(inner.value)
-        exact = number.quantize(Decimal(1).scaleb(-scale))
+        with localcontext(prec=80):  # Python keeps 28 digits unless told
+            exact = number.quantize(Decimal(1).scaleb(-scale))
     except InvalidOperation:
         return None
     return Constant("decimal", exact) if exact == number and len(exact.as_tuple().digits) <= precision else None

@@ -22,7 +22,7 @@ from lakewright.plan.filters import Filter, parse_where, resolving
 from lakewright.plan.partition_scope import outside_partitions
 from lakewright.plan.write_plan import WritePlan
 from lakewright.read.frame import to_dataframe
-from lakewright.read.prune import UNREADABLE, comparable, optional_schema
+from lakewright.read.prune import UNREADABLE, comparable, optional_schema, partition_wraps
 from lakewright.read.scan import Scan, live_entries, plan_scan
 from lakewright.session import time_zone
 from lakewright.write.engine import write_files
@@ -107,7 +107,7 @@ class WholeFiles:
         self._partitions = {spec_id: self._by_partition(spec) for spec_id, spec in metadata.specs.items()}
 
     def match(self, file: DataFile) -> bool:
-        by_partition = self._partitions[file.spec_id]
+        by_partition = None if partition_wraps(self._specs[file.spec_id], file.partition) else self._partitions[file.spec_id]
         try:
             return self._metrics.eval(file) or (by_partition is not None and by_partition(Record(*map(comparable, file.partition))))  # type: ignore[arg-type]
         except UNREADABLE:

@@ -28,6 +28,7 @@ from pyiceberg.types import (
     UUIDType,
 )
 
+from lakewright.format.bounds import unscaled
 from lakewright.plan.transform_columns import micros_column
 
 if TYPE_CHECKING:
@@ -77,12 +78,17 @@ def decode(kind: IcebergType, code: str) -> Any:
         case UUIDType():
             return UUID(data.decode())
         case DecimalType():
-            return Decimal(data.decode()).quantize(Decimal(1).scaleb(-kind.scale))
+            return _decimal(kind, Decimal(data.decode()))
         case DoubleType():
             return float(data)
         case FloatType():
             return struct.unpack("<f", struct.pack("<f", float(data)))[0]
     return data.decode()
+
+
+def _decimal(kind: DecimalType, value: Decimal) -> Decimal:
+    """At the type's scale, with all its digits: Python's own arithmetic keeps 28."""
+    return Decimal(f"{unscaled(value, kind.scale)}E-{kind.scale}")
 
 
 def is_digest(code: str) -> bool:

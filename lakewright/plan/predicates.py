@@ -12,7 +12,7 @@ import struct
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, tzinfo
-from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal
+from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal, localcontext
 from typing import Any
 from uuid import UUID
 
@@ -297,9 +297,10 @@ def _decimal(kind: DecimalType, constant: Constant) -> _Bounds | None:
     number = Decimal(constant.value)
     if max(kind.precision - kind.scale, number.adjusted() + 1, 20 if constant.kind == "int" else 0) + max(kind.scale, _scale(number)) > 38:
         return None
-    step = Decimal(1).scaleb(-kind.scale)
-    top = Decimal(10) ** (kind.precision - kind.scale) - step
-    below, above = number.quantize(step, ROUND_FLOOR), number.quantize(step, ROUND_CEILING)
+    with localcontext(prec=80):  # Python keeps 28 digits unless told
+        step = Decimal(1).scaleb(-kind.scale)
+        top = Decimal(10) ** (kind.precision - kind.scale) - step
+        below, above = number.quantize(step, ROUND_FLOOR), number.quantize(step, ROUND_CEILING)
     if not (-top <= below and above <= top):
         return _Bounds(None, None, None, beyond_top=number > 0)
     return _Bounds(DecimalLiteral(below) if below == above else None, DecimalLiteral(below), DecimalLiteral(above))

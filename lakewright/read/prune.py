@@ -35,12 +35,14 @@ from pyiceberg.expressions.visitors import (
 )
 from pyiceberg.partitioning import PartitionSpec
 from pyiceberg.schema import Schema
+from pyiceberg.transforms import TruncateTransform
 from pyiceberg.typedef import Record
-from pyiceberg.types import DoubleType, FloatType, IcebergType, ListType, MapType, NestedField, StringType, StructType
+from pyiceberg.types import DoubleType, FloatType, IcebergType, IntegerType, ListType, LongType, MapType, NestedField, StringType, StructType
 
 from lakewright.format.data_file import DataFile, ManifestFile
 
 Keeps = Callable[[Any], bool]
+WRAPS_AT = (2**31, 2**63)
 
 # Bounds cut inside a character, or of a type since promoted: they tell nothing.
 UNREADABLE = (struct.error, UnicodeDecodeError, ValueError, TypeError, OverflowError)
@@ -66,7 +68,7 @@ class Pruner:
         spec_id = manifest.partition_spec_id
         if spec_id not in self._manifests:
             self._manifests[spec_id] = _guarded(_ManifestEvalVisitor(*self._projected(spec_id), case_sensitive=True).eval)
-        return self._manifests[spec_id](manifest)
+        return self._summary_wraps(manifest) or self._manifests[spec_id](manifest)
 
     def keeps_file(self, file: DataFile) -> bool:
         return self.keeps_all or (self.keeps_partition(file) and self._metrics(file))
@@ -76,13 +78,24 @@ class Pruner:
             return True
         key = (file.spec_id, partition_key(file.partition))
         if key not in self._decided:
-            self._decided[key] = self._partition_evaluator(file.spec_id)(Record(*(comparable(value) for value in file.partition)))
+            record = Record(*(comparable(value) for value in file.partition))
+            self._decided[key] = partition_wraps(self._specs[file.spec_id], file.partition) or self._partition_evaluator(file.spec_id)(record)
         return self._decided[key]
 
     def _partition_evaluator(self, spec_id: int) -> Keeps:
         if spec_id not in self._partitions:
             self._partitions[spec_id] = _guarded(expression_evaluator(*self._projected(spec_id), case_sensitive=True))
         return self._partitions[spec_id]
+
+    def _summary_wraps(self, manifest: ManifestFile) -> bool:
+        spec = self._specs[manifest.partition_spec_id]
+        if manifest.partitions is None:
+            return False
+        return partition_wraps(spec, tuple(self._number(f.source_id, s.upper_bound) for f, s in zip(spec.fields, manifest.partitions, strict=True)))
+
+    def _number(self, field_id: int, bound: bytes | None) -> int | None:
+        is_number = isinstance(self._sources.get(field_id), (IntegerType, LongType))
+        return int.from_bytes(bound, "little", signed=True) if is_number and bound is not None else None
 
     def _projected(self, spec_id: int) -> tuple[Schema, BooleanExpression]:
         """The type of the spec's partitions, all optional, and the filter on them.
@@ -96,6 +109,14 @@ class Pruner:
             result = field.transform.result_type(source) if source is not None else StringType()
             fields.append(NestedField(field.field_id, field.name, result, required=False))
         return Schema(*fields), inclusive_projection(self.schema, spec)(self.expression)
+
+
+def partition_wraps(spec: PartitionSpec, partition: tuple[Any, ...]) -> bool:
+    """Whether a value may be that of the least ints or longs, which truncated wrap around to the greatest: such a partition tells nothing of its rows."""
+    return any(
+        isinstance(field.transform, TruncateTransform) and isinstance(value, int) and any(limit - field.transform.width <= value < limit for limit in WRAPS_AT)
+        for field, value in zip(spec.fields, partition, strict=True)
+    )
 
 
 def partition_key(partition: tuple[Any, ...]) -> tuple[Any, ...]:

@@ -6,13 +6,17 @@ import os
 import posixpath
 from collections.abc import Iterator
 from dataclasses import replace
+from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
 from pyiceberg.io import FileIO
+from pyiceberg.transforms import Transform
+from pyiceberg.types import DecimalType, IcebergType
 
 from lakewright.format.data_file import DataFile
 from lakewright.format.storage import delete_tree, list_files, local_path
+from lakewright.format.transforms import check_digits
 from lakewright.options import COMPRESSION, COMPRESSION_LEVEL, DICT_ENABLED, DICT_SIZE, FANOUT, MAX_OPEN_FILES, PAGE_SIZE, ROW_GROUP_SIZE, TARGET_FILE_SIZE
 from lakewright.plan.distribution import PARTITION_PREFIX, distribute, needs_clustering, partition_fields, with_partition_columns
 from lakewright.plan.partition_codes import decode, is_digest
@@ -97,8 +101,15 @@ def _made(plan: WritePlan, io: FileIO, staging: str) -> Iterator[Made]:
             if is_digest(code):
                 unknown.append(index)
             else:
-                partition[index] = decode(field.transform.result_type(plan.schema.find_type(field.source_id)), code)
+                partition[index] = _value(field.transform, plan.schema.find_type(field.source_id), code)
         yield Made(file.path, file.size, tuple(partition), tuple(unknown))
+
+
+def _value(transform: Transform[Any, Any], source: IcebergType, code: str) -> Any:
+    value = decode(transform.result_type(source), code)
+    if isinstance(source, DecimalType) and isinstance(value, Decimal):
+        check_digits(value, source.precision, transform)
+    return value
 
 
 def _moved(plan: WritePlan, io: FileIO, staging: str, files: list[DataFile]) -> list[DataFile]:

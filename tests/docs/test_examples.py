@@ -27,11 +27,13 @@ def expected_lines(code: str) -> list[str]:
 @pytest.mark.parametrize("page", [p for p in PAGES if blocks(p)], ids=lambda p: p.stem)
 def test_page_runs_as_written(page: Path, spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
+    # Spark's own processes stay in the folder where the session was started.
+    absolute = ('.option("lake", "lake")', f'.option("lake", "{tmp_path}/lake")')
     names: dict[str, Any] = {}
     for code in blocks(page):
         printed = io.StringIO()
         with contextlib.redirect_stdout(printed):
-            exec(compile(code, str(page), "exec"), names)
+            exec(compile(code.replace(*absolute), str(page), "exec"), names)
         shown = printed.getvalue().splitlines()
         missing = [line for line in expected_lines(code) if line not in shown]
         assert not missing, f"{page.name}: {missing} not in {shown}"

@@ -6,68 +6,52 @@ import math
 from collections.abc import Sequence
 from datetime import date, datetime
 from decimal import Decimal
+from random import Random
 from typing import Any
 
 import pyarrow as pa
-from hypothesis import strategies as st
+
+from tests.properties.values import value
 
 COMPARISONS = ["=", "<>", "<", "<=", ">", ">=", "<=>"]
-OTHERS: dict[str, list[Any]] = {
-    "string": ["", "b", "Straß"],
-    "binary": [b"", b"\x80"],
-    "date32[day]": [date(1969, 12, 31), date(2024, 1, 1)],
-}
 
 
-def predicates(column: str, kind: pa.DataType, present: Sequence[Any]) -> st.SearchStrategy[str]:
+def predicate(chance: Random, column: str, kind: pa.DataType, present: Sequence[Any]) -> str:
     """`present` are the column's own values."""
-    known = [value for value in present if value is not None] + _others(kind)
-    literals = st.sampled_from(known).map(lambda value: literal(value, kind))
+    known = [v for v in present if v is not None] + [value(chance, kind)]
+
+    def some() -> str:
+        return literal(chance, chance.choice(known), kind)
+
     shapes = [
-        st.builds(lambda operator, value: f"{column} {operator} {value}", st.sampled_from(COMPARISONS), literals),
-        st.builds(lambda operator, value: f"not ({column} {operator} {value})", st.sampled_from(COMPARISONS), literals),
-        st.builds(lambda low, high: f"{column} between {low} and {high}", literals, literals),
-        st.builds(lambda words, items: f"{column} {words} ({', '.join(items)})", st.sampled_from(["in", "not in"]), st.lists(literals, min_size=1, max_size=3)),
-        st.sampled_from([f"{column} is null", f"{column} is not null"]),
+        f"{column} {chance.choice(COMPARISONS)} {some()}",
+        f"{column} {chance.choice(COMPARISONS)} {some()}",
+        f"not ({some()} {chance.choice(COMPARISONS)} {column})",
+        f"{column} between {some()} and {some()}",
+        f"{column} {chance.choice(['in', 'not in'])} ({some()}, {some()})",
+        f"{column} is {chance.choice(['null', 'not null'])}",
     ]
     if pa.types.is_floating(kind):
-        shapes.append(st.sampled_from([f"isnan({column})", f"not isnan({column})"]))
+        shapes.append(f"{chance.choice(['', 'not '])}isnan({column})")
     if pa.types.is_string(kind):
-        prefixes = st.sampled_from(known).map(lambda text: literal(text[:2], kind))
-        shapes.append(st.builds(lambda prefix: f"startswith({column}, {prefix})", prefixes))
-    return st.one_of(shapes)
+        shapes.append(f"startswith({column}, {literal(chance, chance.choice(known)[:2], kind)})")
+    return chance.choice(shapes)
 
 
-def _others(kind: pa.DataType) -> list[Any]:
-    if pa.types.is_boolean(kind):
-        return [True, False]
-    if pa.types.is_integer(kind):
-        return [0, -7]
-    if pa.types.is_floating(kind):
-        return [0.0, 1.25, math.nan]
-    if pa.types.is_decimal(kind):
-        return [Decimal(0)]
-    if pa.types.is_timestamp(kind):
-        return [datetime(1969, 12, 31, 12), datetime(2024, 2, 29)]
-    return OTHERS[str(kind)]
-
-
-def literal(value: Any, kind: pa.DataType) -> str:
-    """A value as Spark's SQL writes it."""
-    match value:
+def literal(chance: Random, given: Any, kind: pa.DataType) -> str:
+    """A value as Spark's SQL writes it; decimals with the digits of the column, or those they have."""
+    match given:
         case bool() | int():
-            return str(value).lower()
-        case float() if not math.isfinite(value):
-            return f"double('{value}')"
+            return str(given).lower()
         case float():
-            return f"{value!r}D"
+            return f"{given!r}D" if math.isfinite(given) else f"double('{given}')"
         case Decimal():
-            return f"cast('{value:f}' as decimal({kind.precision}, {kind.scale}))"
+            return chance.choice([f"{given:f}", f"cast('{given:f}' as decimal({kind.precision}, {kind.scale}))"])
         case bytes():
-            return f"X'{value.hex()}'"
+            return f"X'{given.hex()}'"
         case datetime():
-            return f"{'timestamp' if kind.tz else 'timestamp_ntz'} '{value.replace(tzinfo=None).isoformat(' ', 'microseconds')}'"
+            return f"{'timestamp' if kind.tz else 'timestamp_ntz'} '{given.replace(tzinfo=None).isoformat(' ', 'microseconds')}'"
         case date():
-            return f"date '{value.isoformat()}'"
-    escaped = str(value).replace("\\", "\\\\").replace("'", "\\'")
+            return f"date '{given.isoformat()}'"
+    escaped = str(given).replace("\\", "\\\\").replace("'", "\\'")
     return f"'{escaped}'"

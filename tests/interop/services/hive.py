@@ -18,6 +18,7 @@ SITE = """<?xml version="1.0"?>
   <property><name>datanucleus.schema.autoCreateAll</name><value>true</value></property>
   <property><name>hive.metastore.schema.verification</name><value>false</value></property>
   <property><name>hive.async.log.enabled</name><value>false</value></property>
+  <property><name>hive.metastore.disallow.incompatible.col.type.changes</name><value>false</value></property>
   <property><name>datanucleus.connectionPoolingType</name><value>HikariCP</value></property>
   <property><name>hive.metastore.warehouse.dir</name><value>file://{folder}/warehouse</value></property>
 </configuration>
