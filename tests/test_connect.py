@@ -27,6 +27,12 @@ t.evolve_schema(rename={"fare": "total"})
 found = sorted(tuple(map(str, row)) for row in t.read().collect())
 pruned = t.read("region = 'us'").count()
 places = t.read(metadata=True).select("_partition").distinct().count()
+for engine in ("native", "arrow"):
+    try:
+        t.append(rows.selectExpr("if(id = 2, raise_error('bad row'), id) as id", "region", "fare as total"), engine=engine)
+        raise AssertionError("a bad row was taken")
+    except lw.errors.WriteFailed as error:
+        assert "bad row" in str(error), error
 assert dict(spark.conf.getAll) == before, "the session's settings changed"
 print(json.dumps({"rows": found, "pruned": pruned, "partitions": places, "history": t.history().count()}))
 """

@@ -68,9 +68,10 @@ def replace_schema(table: str, after: Schema, last_column_id: int) -> MetadataCh
 
 def _require_sources(table: str, metadata: Metadata, after: Schema) -> None:
     """A column that partitions or sorts the table keeps its id only with its name and type."""
-    for field in [*metadata.spec.fields, *metadata.sort_order.fields]:
-        if field.source_id not in after._lazy_id_to_field:
-            name = metadata.schema.find_column_name(field.source_id)
+    sources = [field.source_id for field in metadata.spec.fields] + [field.source_id for field in metadata.sort_order.fields]
+    for source_id in sources:
+        if source_id not in after._lazy_id_to_field:
+            name = metadata.schema.find_column_name(source_id)
             raise IllegalEvolution(
                 f"The new schema of {table} has no column {name!r} of the type it had, and the table is partitioned or sorted by it. "
                 "Change that first: t.evolve_partitions(drop=[…]), t.set_sort_order([…]).",

@@ -9,6 +9,7 @@ for runs of integers, after.
 from __future__ import annotations
 
 import json
+import struct
 from collections.abc import Callable, Collection, Iterator
 from operator import methodcaller
 from typing import Any
@@ -20,6 +21,7 @@ Decode = Callable[[BinaryDecoder], Any]
 FIELD_ID = "field-id"
 _MAGIC = b"Obj\x01"
 _SYNC_SIZE = 16
+_DOUBLE = struct.Struct("<d")
 
 _SCALARS: dict[str, Decode] = {
     "null": lambda decoder: None,
@@ -27,7 +29,7 @@ _SCALARS: dict[str, Decode] = {
     "int": methodcaller("read_int"),
     "long": methodcaller("read_int"),
     "float": methodcaller("read_float"),
-    "double": methodcaller("read_double"),
+    "double": lambda decoder: _DOUBLE.unpack(decoder.read(8))[0],  # the compiled read_double rounds to a float
 }
 # What the scalars of one record may read past the end before it is checked; the maps need twice the block itself.
 _SPARE = 1 << 16

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 NATIVE, ARROW = "native", "arrow"
 CHEAP_RENAME = ("", "file", "hdfs", "viewfs")
-SETTLE_SECONDS, SETTLE_STEP = 10.0, 0.2
+CANCEL_SECONDS, SETTLE_SECONDS, SETTLE_STEP = 5.0, 10.0, 0.2
 FULL = ("No space left on device", "Disk quota exceeded", "QuotaExceeded")
 REFUSED = (
     "Permission denied",
@@ -99,11 +99,22 @@ def _cancellable(spark: SparkSession, tag: str) -> Iterator[None]:
         yield
     except (KeyboardInterrupt, SystemExit):
         with suppress(Exception):
-            spark.interruptTag(tag)
+            _cancel(spark, tag)
         raise
     finally:
         with suppress(Exception):
             spark.removeTag(tag)
+
+
+def _cancel(spark: SparkSession, tag: str) -> None:
+    """Cancel until nothing is left to: an interrupt in the midst of planning comes before the job it means to stop."""
+    deadline, found = time.monotonic() + CANCEL_SECONDS, False
+    while time.monotonic() < deadline:
+        cancelled = spark.interruptTag(tag)
+        if found and not cancelled:
+            return
+        found = found or bool(cancelled)
+        time.sleep(SETTLE_STEP)
 
 
 def _delete_all(io: FileIO, prefix: str) -> None:
