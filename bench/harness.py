@@ -85,5 +85,5 @@ def _run_once(worker: Worker, params: dict[str, Any], full: bool) -> tuple[dict[
     figures["cpu"] = worker.cpu_seconds() - cpu
     after = worker.peaks()
     figures |= {"driver_peak": after.driver, "jvm_peak": after.jvm, "workers_peak": after.workers}
-    figures |= {"driver_growth_gib": (after.driver - before.driver) / GIB, "jvm_growth_gib": (after.jvm - before.jvm) / GIB}
+    figures |= {"driver_and_jvm_peak": after.driver + after.jvm, "driver_and_jvm_growth_gib": (after.driver + after.jvm - before.driver - before.jvm) / GIB}
     return figures, worker.ask("outcome", full=full)

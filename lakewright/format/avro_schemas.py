@@ -39,7 +39,10 @@ def array(element_id: int, items: Any) -> Avro:
 
 
 def partition_record(spec: PartitionSpec, schema: Schema) -> Avro:
-    """The partition tuple, optional also where its source is required; Avro lets a named type be defined once, so a second decimal(9, 2) refers to the first."""
+    """The partition tuple, optional also where its source is required.
+
+    Avro lets a name be defined once. A second decimal(9, 2) gets a name of its own; PyIceberg could not read a reference to the first.
+    """
     fields = [NestedField(field.field_id, field.name, field.field_type, required=False) for field in spec.partition_type(schema).fields]
     struct = AvroSchemaConversion().iceberg_to_avro(Schema(*fields), "r102")
     assert isinstance(struct, dict)
@@ -51,7 +54,7 @@ def partition_record(spec: PartitionSpec, schema: Schema) -> Avro:
         kind = field["type"][1]
         if isinstance(kind, dict) and "name" in kind:
             if kind["name"] in defined:
-                field["type"][1] = kind["name"]
+                kind["name"] = f"{kind['name']}_{field[FIELD_ID]}"
             defined.add(kind["name"])
     return dict(struct)
 

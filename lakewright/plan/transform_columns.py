@@ -159,9 +159,10 @@ def _minimal_bytes(source_type: DecimalType, column: Column) -> Column:
     else:
         word, words = F.lit(Decimal(2**32)), []
         for _ in range(3):
-            low = F.pmod(unscaled, word)
-            words.append(F.lpad(F.hex(low.cast("bigint")), 8, "0"))
-            unscaled = ((unscaled - low) / word).cast("decimal(38,0)")
+            # Towards zero first, then one down: the least decimals have no room below them.
+            rest = unscaled % word
+            words.append(F.lpad(F.hex(F.pmod(unscaled, word).cast("bigint")), 8, "0"))
+            unscaled = ((unscaled - rest) / word).cast("decimal(38,0)") - F.when(rest < 0, F.lit(Decimal(1))).otherwise(F.lit(Decimal(0)))
         words.append(F.right(F.lpad(F.hex(unscaled.cast("bigint")), 16, "0"), F.lit(8)))
         digits = F.concat(*reversed(words))
     return F.unhex(F.regexp_replace(digits, "^(?:(?:00(?=[0-7].))+|(?:FF(?=[89A-F].))+)", ""))
@@ -184,8 +185,16 @@ def _truncate(source_type: IcebergType, column: Column, width: int) -> Column:
         case DecimalType() if source_type.precision == 38 and source_type.scale:
             return _truncate_widest(source_type, column, width)
         case DecimalType():
-            return column - F.pmod(column, F.lit(Decimal(width).scaleb(-source_type.scale)))
+            return _minus(column, F.pmod(column, F.lit(Decimal(width).scaleb(-source_type.scale))))
     raise InvalidTransform(f"truncate does not take a column of type {source_type}.")
+
+
+def _minus(value: Column, by: Column) -> Column:
+    """Fails where the difference has more digits than any decimal; Spark would say null, if the session is not ANSI, and misfile the row."""
+    from pyspark.sql import functions as F
+
+    refusal = "lakewright.errors.InvalidTransform: truncate makes more than 38 digits of a value; use another width, or bucket"
+    return F.coalesce(F.try_subtract(value, by), F.when(value.isNotNull(), F.raise_error(F.lit(refusal))))
 
 
 def _truncate_widest(source_type: DecimalType, column: Column, width: int) -> Column:
@@ -193,7 +202,7 @@ def _truncate_widest(source_type: DecimalType, column: Column, width: int) -> Co
     from pyspark.sql import functions as F
 
     unscaled = _unscaled(source_type, column)
-    digits = F.to_char(unscaled - F.pmod(unscaled, F.lit(Decimal(width))), F.lit("S" + "0" * 38))
+    digits = F.to_char(_minus(unscaled, F.pmod(unscaled, F.lit(Decimal(width)))), F.lit("S" + "0" * 38))
     whole, fraction = F.substring(digits, 1, 39 - source_type.scale), F.right(digits, F.lit(source_type.scale))
     return F.concat(whole, F.lit("."), fraction).cast(f"decimal(38,{source_type.scale})")
 

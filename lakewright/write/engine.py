@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from typing import TYPE_CHECKING
 from urllib.parse import urlparse
 
@@ -22,6 +22,7 @@ from lakewright.plan.schema import translate_task_error
 from lakewright.plan.write_plan import WritePlan
 from lakewright.session import settings
 from lakewright.write.arrow import write_arrow
+from lakewright.write.cancel import cancellable
 from lakewright.write.native import native_settings, write_native
 
 if TYPE_CHECKING:
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
 
 NATIVE, ARROW = "native", "arrow"
 CHEAP_RENAME = ("", "file", "hdfs", "viewfs")
-CANCEL_SECONDS, SETTLE_SECONDS, SETTLE_STEP = 5.0, 10.0, 0.2
+SETTLE_SECONDS, SETTLE_STEP = 10.0, 0.2
 FULL = ("No space left on device", "Disk quota exceeded", "QuotaExceeded")
 REFUSED = (
     "Permission denied",
@@ -81,7 +82,7 @@ def write_files(plan: WritePlan, df: DataFrame) -> list[DataFile]:
     io = load_file_io(dict(plan.io_properties), plan.data_prefix)
     try:
         wanted = distribution_settings(plan) | (native_settings(plan, df.sparkSession) if plan.engine == NATIVE else {})
-        with settings(df.sparkSession, wanted), _cancellable(df.sparkSession, f"lakewright-{plan.run_id}"):
+        with settings(df.sparkSession, wanted), cancellable(df.sparkSession, f"lakewright-{plan.run_id}"):
             return write_native(plan, df, io) if plan.engine == NATIVE else write_arrow(plan, df)
     except Exception as error:
         _delete_all(io, plan.data_prefix)
@@ -89,32 +90,6 @@ def write_files(plan: WritePlan, df: DataFrame) -> list[DataFile]:
     except BaseException:
         _delete_all(io, plan.data_prefix)
         raise
-
-
-@contextmanager
-def _cancellable(spark: SparkSession, tag: str) -> Iterator[None]:
-    """Tags the jobs of a block, and cancels them when it is left by an interrupt: Spark would go on without us."""
-    spark.addTag(tag)
-    try:
-        yield
-    except (KeyboardInterrupt, SystemExit):
-        with suppress(Exception):
-            _cancel(spark, tag)
-        raise
-    finally:
-        with suppress(Exception):
-            spark.removeTag(tag)
-
-
-def _cancel(spark: SparkSession, tag: str) -> None:
-    """Cancel until nothing is left to: an interrupt in the midst of planning comes before the job it means to stop."""
-    deadline, found = time.monotonic() + CANCEL_SECONDS, False
-    while time.monotonic() < deadline:
-        cancelled = spark.interruptTag(tag)
-        if found and not cancelled:
-            return
-        found = found or bool(cancelled)
-        time.sleep(SETTLE_STEP)
 
 
 def _delete_all(io: FileIO, prefix: str) -> None:

@@ -44,14 +44,15 @@ class FanoutWriter:
             writer.abandon()
 
     def _writer(self, partition: tuple[Any, ...]) -> RollingWriter:
-        if partition not in self._writers:
+        key = _told_apart(partition)
+        if key not in self._writers:
             if len(self._writers) >= self._most_open:
                 fullest = max(self._writers, key=lambda key: self._writers[key].size)
                 self._buffered -= self._writers[fullest].buffered_bytes
                 self._writers[fullest].close()
                 del self._writers[fullest]
-            self._writers[partition] = RollingWriter(self._files, partition)
-        return self._writers[partition]
+            self._writers[key] = RollingWriter(self._files, partition)
+        return self._writers[key]
 
     def _flush_largest(self) -> None:
         largest = max(self._writers.values(), key=lambda writer: writer.buffered_bytes)
@@ -84,6 +85,11 @@ def _key(value: pa.Scalar) -> Any:
     """The value; NaN always as the same object, since a dict finds it only by identity."""
     plain = value.as_py()
     return NAN if isinstance(plain, float) and math.isnan(plain) else plain
+
+
+def _told_apart(partition: tuple[Any, ...]) -> tuple[Any, ...]:
+    """A key for the partition: -0.0 is another than 0.0, as it is for readers that take the column from it."""
+    return tuple((value, math.copysign(1, value)) if isinstance(value, float) and value == 0 else value for value in partition)
 
 
 def _codes(values: list[pa.Array]) -> np.ndarray[Any, Any]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING
 
+import pyarrow as pa
 import pytest
 from hypothesis import event, given, target
 
@@ -44,6 +45,15 @@ def test_rows_come_back(spark: SparkSession, lake: Lake, engine: str) -> None:
     assert EVENTS[engine] <= set(seen), f"never drawn: {EVENTS[engine] - set(seen)}"
 
 
+def as_pyiceberg_reads(rows: pa.Table) -> pa.Table:
+    """PyIceberg 0.12 reads a null list or map of structs as an empty one, from files of its own writer too."""
+    for at, field in enumerate(rows.schema):
+        inner = field.type.item_type if pa.types.is_map(field.type) else field.type.value_type if pa.types.is_list(field.type) else None
+        if inner is not None and pa.types.is_struct(inner):
+            rows = rows.set_column(at, field, pa.array([value or [] for value in rows.column(at).to_pylist()], field.type))
+    return rows
+
+
 def check(spark: SparkSession, lake: Lake, case: Case, engine: str) -> None:
     table = lake.create_table("db.random", case.rows.schema, partition_by=case.partition_by, sort_by=case.sort_by)
     try:
@@ -52,7 +62,7 @@ def check(spark: SparkSession, lake: Lake, case: Case, engine: str) -> None:
         assert commit.added_rows == case.rows.num_rows
         wanted = canonical(case.rows)
         assert canonical(table.read().toArrow()) == wanted
-        assert canonical(pyiceberg(table)) == wanted
+        assert canonical(pyiceberg(table)) == canonical(as_pyiceberg_reads(case.rows))
         assert canonical(duck(table)) == wanted
         state = table.refresh()._state
         for entry in live_entries(state.io, state.metadata, state.metadata.head()):

@@ -231,7 +231,7 @@ def test_an_interrupt_cancels_the_job_and_leaves_nothing(spark: SparkSession, ma
 def test_settings_of_the_session_are_as_before(spark: SparkSession, make_plan: MakePlan, engine: str) -> None:
     before = spark.conf.getAll
     write_files(make_plan(SCHEMA, ["ok"], engine=engine, fanout_enabled=True), frame(spark))
-    assert spark.conf.getAll == before and not spark.getTags()
+    assert spark.conf.getAll == before and not spark.sparkContext.getJobTags()
 
 
 @ENGINES
