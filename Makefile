@@ -36,7 +36,7 @@ interop: $(PEER) smoke
 	$(BIN)/python -m pytest tests/interop
 
 smoke: $(PEER)
-	.venv-peer/bin/python -m pytest tests --ignore=tests/interop -m smoke
+	.venv-peer/bin/python -m pytest tests/test_smoke.py
 
 lint: $(ENV)
 	$(BIN)/ruff check .

@@ -7,8 +7,6 @@ from typing import Any
 
 import pytest
 
-pytestmark = pytest.mark.smoke
-
 COLUMNS = "id int, region string, day date, score double"
 ROWS = [(1, "eu", date(1969, 12, 31), float("nan")), (2, "", date(2024, 2, 29), 1.5), (3, None, None, None)]
 

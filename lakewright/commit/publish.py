@@ -17,6 +17,7 @@ from lakewright.commit.updates import Update, add_snapshot, apply, set_ref
 from lakewright.commit.validate import require_branch, validate
 from lakewright.errors import CatalogUnavailable, CommitConflict, CommitOutcomeUnknown, CommitRetriesExhausted, LakewrightError, TableExists
 from lakewright.format.metadata import Metadata, Snapshot
+from lakewright.format.storage import explained
 from lakewright.options import RETRIES, RETRY_MAX_WAIT, RETRY_MIN_WAIT, RETRY_TOTAL, Options
 
 log = logging.getLogger("lakewright")
@@ -88,7 +89,10 @@ def publish(
             raise _given_up(state, attempt, unclear) from error
         for builder in builders.values():
             builder.discard_all()
-        raise
+        typed = explained(error, state.name)
+        if typed is error:
+            raise
+        raise typed from error
 
 
 def _attempt(store: Store, head: TableState, steps: Sequence[Step], builders: dict[int, SnapshotBuilder], run_id: str, attempt: int) -> Published:

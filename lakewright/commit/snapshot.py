@@ -19,7 +19,7 @@ from lakewright.errors import CommitConflict
 from lakewright.format.data_file import ADDED, DATA, DELETED, EXISTING, DataFile, ManifestEntry, ManifestFile
 from lakewright.format.manifests import read_manifest, read_manifest_list, write_manifest, write_manifest_list
 from lakewright.format.metadata import Json, Metadata, Snapshot
-from lakewright.format.storage import delete_file
+from lakewright.format.storage import try_delete
 from lakewright.options import MANIFEST_MERGE, MANIFEST_MIN_COUNT, MANIFEST_TARGET_SIZE, Options
 
 ENTRIES_PER_MANIFEST = 10_000
@@ -83,13 +83,13 @@ class SnapshotBuilder:
     def discard_attempt(self) -> None:
         """Delete what the last attempt wrote for its own head; the manifests of added files stay for the next one."""
         for path in self._scratch:
-            delete_file(self.io, path)
+            try_delete(self.io, path)
         self._scratch.clear()
 
     def discard_all(self) -> None:
         self.discard_attempt()
         for path in self._lasting:
-            delete_file(self.io, path)
+            try_delete(self.io, path)
         self._lasting.clear()
         self._added = None
 

@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import logging
 import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -18,12 +17,11 @@ from pyiceberg.io import FileIO
 from lakewright.commit.updates import Update, now_ms
 from lakewright.errors import CatalogUnavailable, InvalidOption, LakewrightError, TableExists, TableNotFound
 from lakewright.format.metadata import Json, Metadata, read_metadata, write_metadata
-from lakewright.format.storage import delete_file
+from lakewright.format.storage import try_delete
 from lakewright.options import METADATA_DELETE_AFTER, METADATA_PREVIOUS_MAX
 
 Identifier = tuple[str, ...]
 Requirement = Json
-log = logging.getLogger("lakewright")
 UNPUBLISHED = ""  # metadata_location of a table that is still being made
 
 
@@ -132,10 +130,10 @@ class PointerStore:
             found = self._pointer_now(identifier, error)
             if found != location:
                 if isinstance(error, TableExists):
-                    delete_file(io, location)
+                    try_delete(io, location)
                 raise
         except (CommitRaced, LakewrightError):
-            delete_file(io, location)
+            try_delete(io, location)
             raise
         return TableState(identifier, location, metadata, io)
 
@@ -150,10 +148,11 @@ class PointerStore:
             self._unclear.add(location)
             raise
         except (CommitRaced, LakewrightError):
-            delete_file(base.io, location)
+            try_delete(base.io, location)
             raise
         if dropped and METADATA_DELETE_AFTER.parse(after.properties.get(str(METADATA_DELETE_AFTER.table_property), False)):
-            _forget(base.io, dropped)
+            for old in dropped:
+                try_delete(base.io, old)
         return TableState(base.identifier, location, after, base.io)
 
     def _new_metadata_path(self, base: TableState, after: Metadata, run_id: str) -> str:
@@ -188,7 +187,7 @@ def _write_or_nothing(io: FileIO, location: str, metadata: Metadata) -> None:
     try:
         write_metadata(io, location, metadata)
     except BaseException as error:
-        delete_file(io, location)
+        try_delete(io, location)
         raise NotAsked(error) from error
 
 
@@ -208,14 +207,6 @@ def with_metadata_log(base: TableState, after: Metadata) -> tuple[Metadata, list
     replaced = {"timestamp-ms": int(base.metadata.raw.get("last-updated-ms", now_ms())), "metadata-file": base.metadata_location}
     log = [*(after.raw.get("metadata-log") or []), replaced]
     return Metadata({**after.raw, "metadata-log": log[-kept:]}), [entry["metadata-file"] for entry in log[:-kept]]
-
-
-def _forget(io: FileIO, paths: list[str]) -> None:
-    for path in paths:
-        try:
-            delete_file(io, path)
-        except Exception as error:  # the commit is made, so this is no failure of it
-            log.warning("could not delete the old metadata file %s: %s", path, error)
 
 
 def not_found(catalog: Catalog, identifier: Identifier) -> TableNotFound:

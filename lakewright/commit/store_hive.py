@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from typing import Any
 
-from hive_metastore.ttypes import AlreadyExistsException, EnvironmentContext, LockState, NoSuchObjectException, UnlockRequest
+from hive_metastore.ttypes import AlreadyExistsException, EnvironmentContext, InvalidOperationException, LockState, NoSuchObjectException, UnlockRequest
 from hive_metastore.ttypes import Table as HiveTable
 from pyiceberg.catalog import hive
 from pyiceberg.catalog.hive import HiveCatalog
@@ -17,7 +17,7 @@ from thrift.Thrift import TException
 from thrift.transport.TTransport import TTransportException
 
 from lakewright.commit.store import CommitRaced, Identifier, PointerStore, PublishUnclear, TableState
-from lakewright.errors import CatalogUnavailable, TableExists
+from lakewright.errors import CatalogUnavailable, LakewrightError, TableExists
 from lakewright.format.metadata import Metadata
 
 
@@ -65,6 +65,8 @@ class HiveStore(PointerStore):
             context = EnvironmentContext(properties={hive.DO_NOT_UPDATE_STATS: hive.DO_NOT_UPDATE_STATS_DEFAULT})
             try:
                 client.alter_table_with_environment_context(dbname=database, tbl_name=name, new_tbl=table, environment_context=context)
+            except InvalidOperationException as error:
+                raise LakewrightError(f"The Hive metastore refused the commit to {base.name}: {error.message}", table=base.name) from error
             except TException as error:
                 raise PublishUnclear(str(error)) from error
 

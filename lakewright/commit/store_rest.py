@@ -10,6 +10,8 @@ from typing import Any
 import requests
 from pyiceberg.catalog.rest import Endpoints, RestCatalog
 from pyiceberg.io import FileIO
+from pyiceberg.schema import Schema
+from pyiceberg.table.sorting import SortOrder
 
 from lakewright.commit.store import CommitRaced, Identifier, PublishUnclear, Requirement, TableState, awaiting_answer, not_found
 from lakewright.commit.updates import Update
@@ -18,6 +20,7 @@ from lakewright.errors import CatalogUnavailable, LakewrightError, TableExists, 
 from lakewright.format.metadata import Json, Metadata
 
 DEFINITE_REFUSALS = range(400, 500)
+CHOOSING = {"set-current-schema": "schema-id", "set-default-sort-order": "sort-order-id"}
 
 
 class RestStore:
@@ -68,7 +71,7 @@ class RestStore:
             raise TableExists(f"Table {'.'.join(identifier)} is already there.", table=".".join(identifier)) from error
 
     def publish(self, base: TableState, after: Metadata, requirements: Sequence[Requirement], updates: Sequence[Update], run_id: str) -> TableState:
-        return replace(self._post(base.identifier, requirements, updates), io=base.io)
+        return replace(self._post(base.identifier, requirements, named_where_known(base.metadata, updates)), io=base.io)
 
     def _found(self, identifier: Identifier) -> TableState | None:
         try:
@@ -115,6 +118,31 @@ class RestStore:
 
     def _url(self, identifier: Identifier) -> str:
         return self.catalog.url(Endpoints.update_table, prefixed=True, **self.catalog._split_identifier_for_path(identifier))
+
+
+def named_where_known(base: Metadata, updates: Sequence[Update]) -> list[Update]:
+    """Updates as servers take them: "the last added" is only what this commit adds, so a schema or order the table has already goes by its id."""
+    named: list[Update] = []
+    known: int | None = None
+    for update in updates:
+        action = update["action"]
+        if action in ("add-schema", "add-sort-order"):
+            known = _known_id(base, update)
+            named += [update] if known is None else []
+        elif known is not None and action in CHOOSING:
+            named.append({**update, CHOOSING[action]: known})
+            known = None
+        else:
+            named.append(update)
+    return named
+
+
+def _known_id(base: Metadata, update: Update) -> int | None:
+    if update["action"] == "add-schema":
+        schema = Schema.model_validate(update["schema"])
+        return next((int(s["schema-id"]) for s in base.raw["schemas"] if Schema.model_validate(s) == schema), None)
+    fields = SortOrder.model_validate(update["sort-order"]).fields
+    return next((int(o["order-id"]) for o in base.raw["sort-orders"] if SortOrder.model_validate(o).fields == fields), None)
 
 
 def _is_overtaken(response: requests.Response) -> bool:

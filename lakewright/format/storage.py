@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import logging
 import os
 import shutil
 from collections.abc import Iterator
@@ -16,6 +17,7 @@ from pyiceberg.io.pyarrow import PyArrowFileIO
 
 from lakewright.errors import PermissionRefused, StorageFull
 
+log = logging.getLogger("lakewright")
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 _REFUSED = (errno.EACCES, errno.EPERM, errno.EROFS)
 
@@ -89,6 +91,14 @@ def delete_file(io: FileIO, location: str) -> None:
         io.delete(location)
     except FileNotFoundError:
         pass
+
+
+def try_delete(io: FileIO, location: str) -> None:
+    """Delete in passing: what cannot be deleted is left to a clean-up, and does not hide the reason it was to be deleted for."""
+    try:
+        delete_file(io, location)
+    except Exception as error:
+        log.warning("could not delete %s: %s", location, error)
 
 
 def delete_tree(io: FileIO, location: str) -> None:

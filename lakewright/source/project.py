@@ -10,7 +10,6 @@ from pyiceberg.expressions.visitors import bind
 from pyiceberg.io.pyarrow import expression_to_pyarrow
 from pyiceberg.schema import Schema
 from pyiceberg.types import FixedType, IcebergType, TimestamptzType, UUIDType
-from pyspark.sql.pandas.types import to_arrow_type
 
 from lakewright.errors import NullInRequiredColumn, RowsOutsideFilter, TypeMismatch, UnsupportedOperation
 from lakewright.plan.conversion import Assign, Cast, Conversion, Keep, Reconciled, ToList, ToMap, ToStruct
@@ -18,6 +17,7 @@ from lakewright.plan.filters import Filter
 from lakewright.plan.project import UUID_TEXT
 from lakewright.plan.types import spark_type
 from lakewright.read.prune import spark_semantics
+from lakewright.source.arrow_types import arrow_type
 
 
 def project_batch(batch: pa.RecordBatch, reconciled: Reconciled, table: str) -> pa.RecordBatch:
@@ -129,4 +129,4 @@ def _require_no_nulls(array: pa.Array, path: str, table: str) -> None:
 
 
 def _arrow_type(kind: IcebergType) -> pa.DataType:
-    return to_arrow_type(spark_type(kind), timezone="UTC")
+    return arrow_type(spark_type(kind))

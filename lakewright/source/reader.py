@@ -10,7 +10,6 @@ import pyarrow as pa
 from pyiceberg.expressions import AlwaysTrue, BooleanExpression
 from pyiceberg.schema import Schema
 from pyspark.sql.datasource import DataSourceReader, Filter, InputPartition
-from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType
 
 from lakewright.commit.store import TableState
@@ -21,6 +20,7 @@ from lakewright.read.arrow_frame import read_share, shares
 from lakewright.read.arrow_scan import ArrowFile, ArrowRead, arrow_file, arrow_read
 from lakewright.read.scan import plan_scan
 from lakewright.read.timetravel import read_schema, resolve
+from lakewright.source.arrow_types import arrow_schema
 from lakewright.source.filters import pruning_filter
 from lakewright.source.options import ReadOptions
 
@@ -47,7 +47,7 @@ class LakeReader(DataSourceReader):
         self.metadata = state.metadata
         self.snapshot, self.table_schema = pinned(state, options)
         self.columns = _shown(self.table_schema, schema, state.name)
-        self.output = to_arrow_schema(schema, timezone="UTC")
+        self.output = arrow_schema(schema)
         self.filter: BooleanExpression = AlwaysTrue()
         self.pushFilters = _PushFilters(self)  # type: ignore[method-assign]
 

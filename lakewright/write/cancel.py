@@ -8,40 +8,78 @@ from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from pyspark import SparkContext
     from pyspark.sql import SparkSession
 
 SECONDS, STEP = 3.0, 0.2
+KILL_TASKS = "spark.job.interruptOnCancel"
 
 
 @contextmanager
 def cancellable(spark: SparkSession, tag: str) -> Iterator[None]:
-    """Cancels the jobs of a block if it is left by an interrupt."""
-    add, remove, cancel = _tagging(spark)
-    add(tag)
+    """Cancels the jobs of a block, running tasks included, if it is left by an interrupt.
+
+    A classic session knows its tags by thread, and an interrupt costs PySpark the JVM's thread; so there the tag is one of
+    the Spark context, which a Connect session does not have.
+    """
+    context = _context(spark)
+    with _tagged(spark, tag) if context is None else _tagged_context(context, tag):
+        try:
+            yield
+        except BaseException as error:
+            if not _is_interrupt(error):
+                raise
+            _repeat(spark.interruptTag if context is None else context.cancelJobsWithTag, tag)
+            if isinstance(error, KeyboardInterrupt | SystemExit):
+                raise
+            raise KeyboardInterrupt from error
+
+
+@contextmanager
+def _tagged(spark: SparkSession, tag: str) -> Iterator[None]:
+    spark.addTag(tag)
     try:
         yield
-    except (KeyboardInterrupt, SystemExit):
-        with suppress(Exception):
-            _repeat(cancel, tag)
-        raise
     finally:
         with suppress(Exception):
-            remove(tag)
+            spark.removeTag(tag)
+
+
+@contextmanager
+def _tagged_context(context: SparkContext, tag: str) -> Iterator[None]:
+    """Also has tasks of a cancelled or failed job stopped at once, rather than let run on and write."""
+    before = context.getLocalProperty(KILL_TASKS)
+    context.addJobTag(tag)
+    context.setLocalProperty(KILL_TASKS, "true")
+    try:
+        yield
+    finally:
+        with suppress(Exception):
+            context.removeJobTag(tag)
+            context.setLocalProperty(KILL_TASKS, before)  # type: ignore[arg-type]
+
+
+def _is_interrupt(error: BaseException | None) -> bool:
+    """PySpark's own clean-up can fail over the connection an interrupt broke, and hides it behind that error."""
+    while error is not None:
+        if isinstance(error, KeyboardInterrupt | SystemExit):
+            return True
+        error = error.__cause__ or error.__context__
+    return False
 
 
 def _repeat(cancel: Callable[[str], Any], tag: str) -> None:
-    """For a while, since an interrupt in the midst of planning comes before the job it means to stop."""
+    """For a while: an interrupt in the midst of planning comes before the job it means to stop, and the first call may meet
+    the connection it broke."""
     deadline = time.monotonic() + SECONDS
     while time.monotonic() < deadline:
-        cancel(tag)
+        with suppress(Exception):
+            cancel(tag)
         time.sleep(STEP)
 
 
-def _tagging(spark: SparkSession) -> tuple[Callable[[str], Any], Callable[[str], Any], Callable[[str], Any]]:
-    """Add, remove and cancel by tag. A classic session knows its tags by thread, and an interrupt costs PySpark the JVM's
-    thread; so there the tags are those of the Spark context, which a Connect session does not have."""
+def _context(spark: SparkSession) -> SparkContext | None:
     try:
-        context = spark.sparkContext
+        return spark.sparkContext
     except Exception:
-        return spark.addTag, spark.removeTag, spark.interruptTag
-    return context.addJobTag, context.removeJobTag, context.cancelJobsWithTag
+        return None

@@ -22,6 +22,7 @@ from lakewright.plan.distribution import PARTITION_PREFIX, distribute, needs_clu
 from lakewright.plan.partition_codes import decode, is_digest
 from lakewright.plan.types import FIELD_ID, spark_type
 from lakewright.plan.write_plan import WritePlan
+from lakewright.read.paths import spark_path
 from lakewright.write.footers import Made, data_files
 from lakewright.write.locations import file_location
 from lakewright.write.row_size import estimated_row_size
@@ -36,7 +37,7 @@ def write_native(plan: WritePlan, df: DataFrame, io: FileIO) -> list[DataFile]:
     staging = f"{plan.data_prefix}/{uuid4().hex[:8]}"
     df, partitions = with_partition_columns(plan, with_field_ids(plan, df))
     df = distribute(plan, df, partitions, clustered=needs_clustering(plan))
-    df.write.mode("append").options(**writer_options(plan)).partitionBy(*partitions).parquet(staging)
+    df.write.mode("append").options(**writer_options(plan)).partitionBy(*partitions).parquet(spark_path(df.sparkSession, staging))
     made = list(_made(plan, io, staging))
     files = data_files(plan, df.sparkSession, made)
     return _moved(plan, io, staging, files)

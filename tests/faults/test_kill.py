@@ -15,34 +15,37 @@ import pytest
 import lakewright as lw
 from lakewright.format.storage import list_files
 from lakewright.maintain.orphans import _name, reachable
-from tests.faults.killed import ROWS, TABLE, TOKEN
+from tests.faults.killed import DRIVER_STEPS, INTERRUPTS, ROWS, TABLE, TASK_STEPS, TOKEN
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from lakewright.table import Table
 
-KILLS = ("after-planning", "mid-task-native", "mid-task-arrow", "after-tasks", "before-publish", "before-swap", "inside-swap", "after-publish")
-INTERRUPTS = ("interrupt-native", "interrupt-arrow")
-SIGKILLED, INTERRUPTED = -9, 130
+SIGKILLED = -9
+CHILDREN = (TASK_STEPS[:1], TASK_STEPS[1:], DRIVER_STEPS, INTERRUPTS)
 AT_ONCE = 2
 
 
-def run_child(step: str, lake: Path) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "tests.faults.killed", step, str(lake)]
+def run_child(folder: Path, steps: tuple[str, ...]) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "tests.faults.killed", str(folder), *steps]
     return subprocess.run(command, capture_output=True, text=True, timeout=400, cwd=Path(__file__).parents[2])
 
 
 @pytest.fixture(scope="module")
-def children(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, tuple[Path, Future[Any]]]]:
-    """All writes that are cut short, two at a time, each on a table of its own with two rows in it."""
-    places = {step: tmp_path_factory.mktemp(step) / "lake" for step in (*KILLS, *INTERRUPTS)}
-    for place in places.values():
-        lake = lw.connect(place, spark=spark)
-        lake.create_table(TABLE, "id bigint, region string", partition_by=["region"], properties={"lakewright.run-lease-seconds": "1"})
-        lake.table(TABLE).append(spark.createDataFrame([(-1, "r0"), (-2, None)], "id bigint, region string").coalesce(1))
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("killed")
+
+
+@pytest.fixture(scope="module")
+def children(spark: SparkSession, folder: Path) -> Iterator[dict[str, Future[Any]]]:
+    """All writes that are cut short, each on a table of its own with two rows in it."""
+    first = spark.createDataFrame([(-1, "r0"), (-2, None)], "id bigint, region string").coalesce(1)
+    for step in (step for steps in CHILDREN for step in steps):
+        lake = lw.connect(folder / step, spark=spark)
+        lake.write(first, TABLE, partition_by=["region"], properties={"lakewright.run-lease-seconds": "1"})
     with ThreadPoolExecutor(AT_ONCE) as pool:
-        yield {step: (place, pool.submit(run_child, step, place)) for step, place in places.items()}
+        yield {step: child for steps in CHILDREN for child in [pool.submit(run_child, folder, steps)] for step in steps}
 
 
 def ids(table: Table) -> list[int]:
@@ -56,17 +59,18 @@ def strays(table: Table) -> list[str]:
 
 
 @pytest.mark.feature("I22")
-@pytest.mark.parametrize("step", KILLS)
-def test_kill(children: dict[str, tuple[Path, Future[Any]]], spark: SparkSession, step: str) -> None:
-    place, child = children[step]
-    done = child.result()
-    assert done.returncode == SIGKILLED, done.stderr[-3000:]
+@pytest.mark.parametrize("step", [*TASK_STEPS, *DRIVER_STEPS])
+def test_kill(children: dict[str, Future[Any]], folder: Path, spark: SparkSession, step: str) -> None:
+    done = children[step].result()
+    if step in TASK_STEPS:
+        assert done.returncode == SIGKILLED, done.stderr[-3000:]
+    else:
+        assert f"{step} {SIGKILLED}\n" in done.stdout, done.stderr[-3000:]
     before, after = [-2, -1], [-2, -1, *range(ROWS)]
-    table = lw.connect(place, spark=spark).table(TABLE)
+    table = lw.connect(folder / step, spark=spark).table(TABLE)
 
     assert ids(table) == (after if step == "after-publish" else before)
-    if step != "after-planning":
-        assert step == "after-publish" or strays(table)
+    assert bool(strays(table)) == (step not in ("after-planning", "after-publish"))
 
     time.sleep(1.1)
     table.append(spark.range(ROWS).selectExpr("id", "concat('r', id % 2) AS region"), token=TOKEN)
@@ -82,11 +86,9 @@ def test_kill(children: dict[str, tuple[Path, Future[Any]]], spark: SparkSession
 
 @pytest.mark.feature("I22")
 @pytest.mark.parametrize("step", INTERRUPTS)
-def test_interrupt_cancels_the_job_and_leaves_nothing(children: dict[str, tuple[Path, Future[Any]]], spark: SparkSession, step: str) -> None:
-    place, child = children[step]
-    done = child.result()
-    assert done.returncode == INTERRUPTED, done.stderr[-3000:]
-    assert "active jobs: []" in done.stdout
-    table = lw.connect(place, spark=spark).table(TABLE)
+def test_interrupt_cancels_the_job_and_leaves_nothing(children: dict[str, Future[Any]], folder: Path, spark: SparkSession, step: str) -> None:
+    done = children[step].result()
+    assert f"{step} interrupted, active jobs: []" in done.stdout, done.stderr[-3000:]
+    table = lw.connect(folder / step, spark=spark).table(TABLE)
     assert ids(table) == [-2, -1] and strays(table) == []
     assert [row.state for row in table.runs().sort("started_at").collect()] == ["succeeded", "failed"]

@@ -1,17 +1,18 @@
-"""Readers nobody here wrote. Each takes a table of a place and gives its rows; None where the reader cannot reach the place."""
+"""Readers nobody here wrote. Each takes a table and gives its rows."""
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import duckdb
 import duckdb_extension_avro
 import duckdb_extension_iceberg
 import pyarrow as pa
 
-from tests.interop.peer import Peer
-from tests.interop.places import Place
+if TYPE_CHECKING:
+    from tests.interop.peer import Peer
+    from tests.interop.places import Place
 
 
 def spark_runtime(peer: Peer, place: Place, table: Any, snapshot_id: int | None = None) -> pa.Table:

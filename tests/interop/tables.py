@@ -145,6 +145,16 @@ def evolved_schema(lake: Any, name: str, engine: str) -> Any:
     return table
 
 
+def evolved_back_and_forth(lake: Any, name: str, engine: str) -> Any:
+    """Schemas and orders that the table had before, which catalogs know by their ids."""
+    table = lake.create_table(name, "id int, name string", sort_by=["id"])
+    for there, back in (("name", "title"), ("title", "name")):
+        table.append(frame(lake, [(1, "a")], f"id int, {there} string"), engine=engine)
+        table.evolve_schema(rename={there: back})
+        table.set_sort_order([] if there == "name" else ["id"])
+    return table
+
+
 def merged_schema(lake: Any, name: str, engine: str) -> Any:
     table = lake.create_table(name, "id int, name string")
     table.append(frame(lake, [(1, "a")], "id int, name string"), engine=engine)
@@ -231,6 +241,7 @@ CASES = [
     # PyIceberg 0.12 returns an empty list for a null list of structs.
     Case("null_list_of_structs", 3, null_list_of_structs, engines=("arrow",), misread_by=("pyiceberg",)),
     Case("evolved_schema", 4, evolved_schema),
+    Case("evolved_back_and_forth", 2, evolved_back_and_forth),
     Case("merged_schema", 2, merged_schema),
     Case("evolved_spec", 13, evolved_spec),
     Case("sorted", 10, sorted_rows),

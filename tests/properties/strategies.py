@@ -38,6 +38,21 @@ class Example:
     def table(self) -> pa.Table:
         return pa.Table.from_pylist(self.rows, schema=self.schema)
 
+    def as_pyiceberg_reads(self) -> pa.Table:
+        """PyIceberg 0.12 makes lists and maps of structs anew from their offsets, and so empty ones of null ones."""
+        rows = [{field.name: _without_null_lists(row[field.name], field.type) for field in self.schema} for row in self.rows]
+        return pa.Table.from_pylist(rows, schema=self.schema)
+
+
+def _without_null_lists(value: Any, kind: pa.DataType) -> Any:
+    if pa.types.is_struct(kind):
+        return None if value is None else {field.name: _without_null_lists(value[field.name], field.type) for field in kind}
+    if pa.types.is_map(kind) and pa.types.is_struct(kind.item_type):
+        return [(key, _without_null_lists(item, kind.item_type)) for key, item in value or []]
+    if pa.types.is_list(kind) and pa.types.is_struct(kind.value_type):
+        return [_without_null_lists(item, kind.value_type) for item in value or []]
+    return value
+
 
 @st.composite
 def examples(draw: st.DrawFn, repeated: bool) -> Example:

@@ -17,7 +17,7 @@ from pyspark.sql.pandas.types import from_arrow_schema
 import lakewright as lw
 from tests.interop.canonical import canonical
 from tests.interop.readers import duck, pyiceberg
-from tests.properties.events import events
+from tests.properties.events import WANTED, WANTED_OF_ARROW, events
 from tests.properties.file_checks import check_file, data_files
 from tests.properties.strategies import Example, examples
 
@@ -60,11 +60,18 @@ def check(lake: Any, example: Example, engine: str) -> None:
     seen.update(f"{engine}: {event}" for event in events(example))
 
 
+@pytest.mark.hypothesis
+def test_what_the_examples_held() -> None:
+    """Runs after the others of this module, and judges what they drew."""
+    missing = [f"{engine}: {event}" for engine, wanted in (("native", WANTED), ("arrow", WANTED_OF_ARROW)) for event in wanted if not seen[f"{engine}: {event}"]]
+    assert not missing, f"not in {dict(seen)}"
+
+
 def check_rows(table: Any, example: Example) -> None:
     expected = canonical(example.table)
-    assert canonical(table.read().toArrow()) == expected, "Lakewright"
-    assert canonical(pyiceberg(table)) == expected, "PyIceberg"
-    assert canonical(duck(table)) == expected, "DuckDB"
+    assert canonical(table.read().toArrow()) == expected, "read by Lakewright"
+    assert canonical(duck(table)) == expected, "read by DuckDB"
+    assert canonical(pyiceberg(table)) == canonical(example.as_pyiceberg_reads()), "read by PyIceberg"
 
 
 def check_files(table: Any) -> None:

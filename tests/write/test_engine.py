@@ -222,7 +222,7 @@ def test_an_interrupt_cancels_the_job_and_leaves_nothing(spark: SparkSession, ma
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0)
         signal.signal(signal.SIGALRM, before)
-    assert time.monotonic() - began < 14
+    assert time.monotonic() - began < 30
     assert not spark.sparkContext.statusTracker().getActiveJobsIds()
     assert not on_disk()
 
