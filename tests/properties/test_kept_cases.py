@@ -18,7 +18,7 @@ from lakewright.plan.partitioning import build_spec
 from lakewright.plan.types import schema_from
 from lakewright.read.prune import Pruner
 from tests.interop.readers import pyiceberg
-from tests.properties.file_checks import data_files
+from tests.properties.checks import data_files
 
 LEAST, WRAPPED = -(2**31), 2**31 - 2
 ENGINES = ["native", "arrow"]

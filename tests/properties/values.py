@@ -38,7 +38,7 @@ MOMENTS = [
     datetime(9999, 12, 31, 23, 59, 59, 999999),
 ]
 TEXTS = [
-    *["", "", "", "", "", "a", "b", "null", "NULL", "__HIVE_DEFAULT_PARTITION__", "a/b=c d%20", "it's \\ \"quoted\"", "%_", " ", "line\nbreak", "\0"],
+    *["", "", "", "", "", "a", "b", "null", "NULL", "__HIVE_DEFAULT_PARTITION__", "a/b=c d%20", 'it\'s \\ "quoted"', "%_", " ", "line\nbreak", "\0"],
     *["Straße", "東京タワー", "e\u0301", "\U0001f600\U0010ffff", "ab" * 60, "é" * 200, "\U0010ffff" * 20, "\ud7ff" * 17],
 ]
 BYTES = [b"", b"", b"\0", b"\xff", b"\xff" * 40, b"null", b"\x80abc", b"ab" * 60]
