@@ -16,5 +16,8 @@ def ensure_peer() -> None:
 
 
 def peer_pyspark() -> str:
+    """The release in the peer's environment; a run without that peer has none."""
+    if not PEER_PYTHON.exists():
+        return "none"
     told = subprocess.run([str(PEER_PYTHON), "-c", "import pyspark; print(pyspark.__version__)"], capture_output=True, text=True, check=True)
     return told.stdout.strip()
