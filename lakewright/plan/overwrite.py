@@ -117,7 +117,10 @@ class WholeFiles:
         if any(f.source_id not in self._schema._lazy_id_to_field for f in spec.fields) or not spec.fields:
             return None
         struct = Schema(*(NestedField(f.field_id, f.name, f.field_type, required=False) for f in spec.partition_type(self._schema).fields))
-        return expression_evaluator(struct, strict_projection(self._schema, spec)(self._strict), case_sensitive=True)
+        try:
+            return expression_evaluator(struct, strict_projection(self._schema, spec)(self._strict), case_sensitive=True)
+        except UNREADABLE:
+            return None
 
 
 def _inside(where: str | Column, table: str) -> Column:

@@ -108,7 +108,10 @@ class Pruner:
             source = self._sources.get(field.source_id)
             result = field.transform.result_type(source) if source is not None else StringType()
             fields.append(NestedField(field.field_id, field.name, result, required=False))
-        return Schema(*fields), inclusive_projection(self.schema, spec)(self.expression)
+        try:
+            return Schema(*fields), inclusive_projection(self.schema, spec)(self.expression)
+        except UNREADABLE:  # PyIceberg projects `d > last day of 9999` through a date of the year 10000
+            return Schema(*fields), AlwaysTrue()
 
 
 def partition_wraps(spec: PartitionSpec, partition: tuple[Any, ...]) -> bool:

@@ -35,6 +35,7 @@ from pyiceberg.transforms import BucketTransform, DayTransform, IdentityTransfor
 from pyiceberg.types import DateType, DecimalType, DoubleType, IntegerType, LongType, NestedField, StringType, StructType, TimestampType, UUIDType
 
 from lakewright.format.data_file import DataFile, ManifestFile, PartitionFieldSummary
+from lakewright.plan.partitioning import build_spec
 from lakewright.read.prune import Pruner
 
 if TYPE_CHECKING:
@@ -224,3 +225,10 @@ def test_metrics_are_kept_only_on_request(other_table: Callable[..., Any]) -> No
     assert not table.files()[0].data_file.lower_bounds
     assert not table.files(filter=EqualTo("x", 1.0))[0].data_file.lower_bounds
     assert table.files(filter=EqualTo("x", 1.0), with_metrics=True)[0].data_file.lower_bounds
+
+
+@pytest.mark.parametrize("transform", ["year(d)", "month(d)"])
+def test_a_filter_beyond_the_last_date_prunes_nothing_rather_than_fail(transform: str) -> None:
+    schema = Schema(NestedField(1, "d", DateType(), required=False))
+    pruner = Pruner(GreaterThan("d", date(9999, 12, 31)), schema, {0: schema}, {0: build_spec(schema, [transform])})
+    assert pruner.keeps_partition(DataFile("x", 1, 1, 0, (8029,)))
