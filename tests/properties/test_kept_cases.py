@@ -9,12 +9,13 @@ from typing import Any
 import pytest
 from pyiceberg.io.pyarrow import PyArrowFileIO
 
+from lakewright.commit.create import first_version
 from lakewright.errors import InvalidTransform
 from lakewright.format.data_file import ADDED, DataFile, ManifestEntry, ManifestFile
 from lakewright.format.manifests import read_manifest, write_manifest
 from lakewright.plan.filters import parse_where
 from lakewright.plan.overwrite import WholeFiles
-from lakewright.plan.partitioning import build_spec
+from lakewright.plan.partitioning import build_sort_order, build_spec
 from lakewright.plan.types import schema_from
 from lakewright.read.prune import Pruner
 from tests.interop.readers import pyiceberg
@@ -51,6 +52,20 @@ def test_other_truncations_still_prune(tmp_path: Path) -> None:
     pruner = Pruner(parse_where("i < 5", schema).iceberg, schema, {}, {0: build_spec(schema, ["truncate(10, i)"])})
     listed, files = manifest(tmp_path, "i int", ["truncate(10, i)"], (10,))
     assert not pruner.keeps_manifest(listed) and not pruner.keeps_file(files[0])
+
+
+@pytest.mark.parametrize("by", ["year(d)", "month(t)", "day(t)"])
+@pytest.mark.parametrize(
+    "where", ["d > date '9999-12-31'", "d < date '0001-01-01'", "t > timestamp '9999-12-31 23:59:59.999999'", "t < timestamp '0001-01-01'"]
+)
+def test_a_filter_may_name_the_ends_of_the_calendar(tmp_path: Path, by: str, where: str) -> None:
+    schema = schema_from("d date, t timestamp")
+    found, specs = parse_where(where, schema, session_tz="UTC"), {0: build_spec(schema, [by])}
+    listed, files = manifest(tmp_path, "d date, t timestamp", [by], (0,))
+    pruner = Pruner(found.iceberg, schema, {}, specs)
+    pruner.keeps_manifest(listed)
+    pruner.keeps_file(files[0])
+    assert not WholeFiles(found.strict, first_version("file:///t", schema, specs[0], build_sort_order(schema, []), {}, 2)).match(files[0])
 
 
 @pytest.mark.parametrize("engine", ENGINES)
