@@ -5,6 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
+from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.table import Table as Grid
 
@@ -14,7 +15,7 @@ if TYPE_CHECKING:
     from lakewright.table import Table
 
 console = Console(highlight=False)
-NEVER_WRAPPED = ("snapshot", "committed")
+NEVER_WRAPPED = ("snapshot", "committed", "operation")
 
 
 def frame(df: DataFrame, rows: int = 10, title: str | None = None) -> None:
@@ -26,7 +27,7 @@ def frame(df: DataFrame, rows: int = 10, title: str | None = None) -> None:
 
 
 def grid(columns: list[str], rows: list[list[str]], title: str | None = None) -> None:
-    table = Grid(title=title, title_justify="left", header_style="bold")
+    table = Grid(title=title, title_justify="left", header_style="bold", box=SIMPLE_HEAD, padding=(0, 1), pad_edge=False)
     for column in columns:
         table.add_column(column, overflow="fold", no_wrap=column in NEVER_WRAPPED)
     for row in rows:
@@ -44,14 +45,14 @@ def describe(table: Table) -> None:
 
 def snapshots(table: Table) -> None:
     rows = table.history().collect()
-    columns = ["snapshot", "committed", "operation", "rows added", "rows removed", "files", "total rows"]
+    columns = ["snapshot", "committed", "operation", "added", "removed", "files", "rows"]
     grid(columns, [_snapshot(row) for row in rows], f"History of {table.name}")
 
 
 def _snapshot(row: Any) -> list[str]:
     summary = row["summary"]
     counts = [summary.get(key, "0") for key in ("added-records", "deleted-records", "total-data-files", "total-records")]
-    return [str(row["snapshot_id"]), f"{row['committed_at']:%Y-%m-%d %H:%M:%S}", row["operation"], *counts]
+    return [str(row["snapshot_id"]), f"{row['committed_at']:%m-%d %H:%M}", row["operation"], *counts]
 
 
 def _text(value: Any) -> str:
