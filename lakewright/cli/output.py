@@ -5,7 +5,6 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
-from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.table import Table as Grid
 
@@ -27,7 +26,7 @@ def frame(df: DataFrame, rows: int = 10, title: str | None = None) -> None:
 
 
 def grid(columns: list[str], rows: list[list[str]], title: str | None = None) -> None:
-    table = Grid(title=title, title_justify="left", header_style="bold", box=SIMPLE_HEAD, padding=(0, 1), pad_edge=False)
+    table = Grid(title=title, title_justify="left", header_style="bold", box=None, padding=(0, 2, 0, 0))
     for column in columns:
         table.add_column(column, overflow="fold", no_wrap=column in NEVER_WRAPPED)
     for row in rows:
