@@ -23,7 +23,8 @@ ELEMENTS = 4
 
 
 def estimated_row_size(schema: Schema) -> float:
-    return max(1.0, _size(schema.as_struct()))
+    """Rather too little than too much: a first file somewhat too large costs less than one split off with a few rows."""
+    return max(1.0, _size(schema.as_struct()) / 2)
 
 
 def _size(kind: IcebergType) -> float:
