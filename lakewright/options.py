@@ -128,7 +128,6 @@ MANIFEST_MIN_COUNT = declare("manifest-min-count-to-merge", "commit.manifest.min
 MANIFEST_MERGE = declare("manifest-merge-enabled", "commit.manifest-merge.enabled", boolean, True, "Merge small manifests at commit.")
 METADATA_PREVIOUS_MAX = declare("metadata-previous-versions-max", "write.metadata.previous-versions-max", positive, 100, "How many earlier metadata files the table remembers.")
 METADATA_DELETE_AFTER = declare("metadata-delete-after-commit", "write.metadata.delete-after-commit.enabled", boolean, False, "Delete metadata files that fall off that list.")
-WAP_ENABLED = declare("wap-enabled", "write.wap.enabled", boolean, False, "Allow write-audit-publish on this table.")
 METRICS_DEFAULT = declare("metrics-default", "write.metadata.metrics.default", text, "truncate(16)", "Column metrics kept per file: none, counts, truncate(n) or full.")
 METRICS_MAX_COLUMNS = declare("metrics-max-inferred-columns", "write.metadata.metrics.max-inferred-column-defaults", positive, 100, "Columns past this number keep no metrics unless named.")
 
