@@ -9,9 +9,13 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from lakewright.session import local_session
+from tests.trips import D1, D2, SCHEMA, rows
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
+    from lakewright.lake import Lake
+    from lakewright.table import Table
 
 settings.register_profile("test", max_examples=30, deadline=None, suppress_health_check=list(HealthCheck), derandomize=True)
 settings.register_profile("soak", max_examples=500, deadline=None, suppress_health_check=list(HealthCheck))
@@ -35,3 +39,15 @@ def lake(spark: SparkSession, tmp_path: Path) -> Any:
     import lakewright as lw
 
     return lw.connect(str(tmp_path / "lake"), spark=spark)
+
+
+@pytest.fixture
+def trips(lake: Lake) -> Table:
+    return lake.create_table("nyc.trips", SCHEMA, partition_by=["region"])
+
+
+@pytest.fixture
+def filled(spark: SparkSession, trips: Table) -> Table:
+    """Two rows in eu, one in us, one without a region; one file each."""
+    trips.append(rows(spark, (1, "eu", D1), (2, "eu", D2), (3, "us", D1), (4, None, D1)))
+    return trips

@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 from datetime import date
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pyarrow.parquet as pq
@@ -13,43 +12,13 @@ from pyspark.sql import functions as F
 
 from lakewright.errors import CommitConflict, RowsOutsideFilter
 from lakewright.session import settings
+from tests.trips import D1, D2, SCHEMA, content, data_files, ids, rows
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import SparkSession
 
     from lakewright.lake import Lake
     from lakewright.table import Table
-
-SCHEMA = "id bigint, region string, day date"
-D1, D2 = date(2024, 5, 1), date(1969, 12, 31)
-
-
-def rows(spark: SparkSession, *values: tuple[Any, ...], schema: str = SCHEMA) -> DataFrame:
-    return spark.createDataFrame(list(values), schema)
-
-
-def content(table: Table, **how: Any) -> list[tuple[Any, ...]]:
-    return sorted((tuple(row) for row in table.read(**how).collect()), key=repr)
-
-
-def ids(table: Table, **how: Any) -> list[int]:
-    return sorted(row.id for row in table.read(**how).collect())
-
-
-def data_files(table: Table) -> list[Path]:
-    return sorted(p for p in Path(table.location.removeprefix("file://"), "data").rglob("*") if p.is_file())
-
-
-@pytest.fixture
-def trips(lake: Lake) -> Table:
-    return lake.create_table("nyc.trips", SCHEMA, partition_by=["region"])
-
-
-@pytest.fixture
-def filled(spark: SparkSession, trips: Table) -> Table:
-    """Two rows in eu, one in us, one without a region; one file each."""
-    trips.append(rows(spark, (1, "eu", D1), (2, "eu", D2), (3, "us", D1), (4, None, D1)))
-    return trips
 
 
 # Appending
