@@ -22,6 +22,7 @@ from lakewright.plan.request import WriteMode
 from lakewright.progress import summary
 from lakewright.read.scan import Scan, live_entries, plan_scan
 from lakewright.source.options import load
+from lakewright.write.leftovers import delete_until_quiet
 from lakewright.write.messages import TaskMessage, winners
 
 if TYPE_CHECKING:
@@ -68,7 +69,7 @@ def abandon(run: SourceRun) -> None:
     else:
         if record.state == RUNNING:
             ongoing.finish(FAILED, error="the job failed or was cancelled before its commit")
-        delete_tree(state.io, run.record.prefix)
+        delete_until_quiet(state.io, run.record.prefix)
 
 
 def _steps(run: SourceRun, mode: WriteMode, files: list[DataFile], session: Mapping[str, str]) -> list[Step]:

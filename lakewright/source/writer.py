@@ -10,6 +10,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -23,6 +24,8 @@ from lakewright.commit.runs import RUNNING, Run, RunRecord, data_prefix, new_run
 from lakewright.commit.store import TableState
 from lakewright.commit.updates import now_ms
 from lakewright.commit.validate import require_branch
+from lakewright.errors import WriteFailed
+from lakewright.format.storage import delete_file
 from lakewright.options import LEASE_SECONDS, resolve
 from lakewright.source.commit import abandon, publish_files
 from lakewright.source.options import SourceWrite
@@ -84,6 +87,7 @@ class LakeWriter(DataSourceArrowWriter):
         if where is not None:
             rows = (inside(batch, where, reconciled.schema, table) for batch in rows)
         written = write_batches(plan, rows, task=context.partitionId(), attempt=context.attemptNumber(), task_attempt_id=context.taskAttemptId())
+        require_running(self.run, written)
         return SourceMessage(written, session)
 
     def commit(self, messages: list[Any]) -> None:
@@ -115,6 +119,17 @@ def _renewing(batches: Iterator[pa.RecordBatch], run: SourceRun) -> Iterator[pa.
             renew(run)
             due = time.monotonic() + pause
         yield batch
+
+
+def require_running(run: SourceRun, written: TaskMessage) -> None:
+    """Delete a task's own files if its run ended meanwhile: the job failed elsewhere, and its clean-up may have come before them."""
+    record = read_record(run.state.io, record_path(run.state.metadata.location, run.record.run_id))
+    if record.state == RUNNING:
+        return
+    for file in written.files:
+        with suppress(Exception):
+            delete_file(run.state.io, file.file_path)
+    raise WriteFailed(f"Run {record.run_id} on {run.state.name} has ended as {record.state}; this task's files were deleted.", table=run.state.name)
 
 
 def renew(run: SourceRun) -> None:

@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 import re
-import time
 from collections.abc import Iterator
-from contextlib import suppress
 from typing import TYPE_CHECKING
 from urllib.parse import urlparse
 
-from pyiceberg.io import FileIO, load_file_io
+from pyiceberg.io import load_file_io
 from pyiceberg.schema import Schema
 from pyiceberg.types import FixedType, IcebergType, ListType, MapType, StructType, TimeType, UUIDType
 
 from lakewright.errors import CorruptFile, LakewrightError, PermissionRefused, StorageFull, UnsupportedOperation, WriteFailed
 from lakewright.format.data_file import DataFile
-from lakewright.format.storage import delete_tree, list_files, prune_empty_folders
 from lakewright.options import COMPRESSION, ENGINE, Options
 from lakewright.plan.distribution import distribution_settings
 from lakewright.plan.schema import translate_task_error
@@ -23,6 +20,7 @@ from lakewright.plan.write_plan import WritePlan
 from lakewright.session import settings
 from lakewright.write.arrow import write_arrow
 from lakewright.write.cancel import cancellable
+from lakewright.write.leftovers import delete_until_quiet
 from lakewright.write.native import native_settings, write_native
 
 if TYPE_CHECKING:
@@ -30,7 +28,6 @@ if TYPE_CHECKING:
 
 NATIVE, ARROW = "native", "arrow"
 CHEAP_RENAME = ("", "file", "hdfs", "viewfs")
-SETTLE_SECONDS, SETTLE_STEP = 10.0, 0.2
 FULL = ("No space left on device", "Disk quota exceeded", "QuotaExceeded")
 REFUSED = (
     "Permission denied",
@@ -85,24 +82,11 @@ def write_files(plan: WritePlan, df: DataFrame) -> list[DataFile]:
         with settings(df.sparkSession, wanted), cancellable(df.sparkSession, f"lakewright-{plan.run_id}"):
             return write_native(plan, df, io) if plan.engine == NATIVE else write_arrow(plan, df)
     except Exception as error:
-        _delete_all(io, plan.data_prefix)
+        delete_until_quiet(io, plan.data_prefix)
         raise _typed(error, plan.table) from error
     except BaseException:
-        _delete_all(io, plan.data_prefix)
+        delete_until_quiet(io, plan.data_prefix)
         raise
-
-
-def _delete_all(io: FileIO, prefix: str) -> None:
-    """Delete what is under the prefix, until tasks that were still being stopped add nothing more."""
-    deadline = time.monotonic() + SETTLE_SECONDS
-    quiet = 0
-    while quiet < 2 and time.monotonic() < deadline:
-        with suppress(Exception):
-            quiet = 0 if any(True for _ in list_files(io, prefix)) else quiet + 1
-            delete_tree(io, prefix)
-        if quiet < 2:
-            time.sleep(SETTLE_STEP)
-    prune_empty_folders(prefix)
 
 
 def _typed(error: Exception, table: str) -> LakewrightError:
