@@ -88,6 +88,10 @@ class InvalidFilter(LakewrightError):
     """A `where` that cannot be parsed or bound to the table."""
 
 
+class MultipleMatches(LakewrightError):
+    """A MERGE whose source has several rows for one row of the table."""
+
+
 class RowsOutsideFilter(LakewrightError):
     """Rows given to an overwrite that its own `where` does not cover."""
 

@@ -131,6 +131,18 @@ METADATA_DELETE_AFTER = declare("metadata-delete-after-commit", "write.metadata.
 METRICS_DEFAULT = declare("metrics-default", "write.metadata.metrics.default", text, "truncate(16)", "Column metrics kept per file: none, counts, truncate(n) or full.")
 METRICS_MAX_COLUMNS = declare("metrics-max-inferred-columns", "write.metadata.metrics.max-inferred-column-defaults", positive, 100, "Columns past this number keep no metrics unless named.")
 
+# Row-level changes
+MODES, LEVELS = one_of("copy-on-write", "merge-on-read"), one_of("serializable", "snapshot")
+DELETE_MODE = declare("delete-mode", "write.delete.mode", MODES, "copy-on-write", "How DELETE changes files: new files without the rows (copy-on-write), or deletes beside the old ones (merge-on-read).")
+UPDATE_MODE = declare("update-mode", "write.update.mode", MODES, "copy-on-write", "How UPDATE changes files.")
+MERGE_MODE = declare("merge-mode", "write.merge.mode", MODES, "copy-on-write", "How MERGE changes files.")
+DELETE_ISOLATION = declare("delete-isolation-level", "write.delete.isolation-level", LEVELS, "serializable", "What a DELETE checks for at commit: new rows its condition may match and deletes of rows it touches (serializable), or the latter only (snapshot).")
+UPDATE_ISOLATION = declare("update-isolation-level", "write.update.isolation-level", LEVELS, "serializable", "The same for UPDATE.")
+MERGE_ISOLATION = declare("merge-isolation-level", "write.merge.isolation-level", LEVELS, "serializable", "The same for MERGE.")
+DELETE_GRANULARITY = declare("delete-granularity", "write.delete.granularity", one_of("file", "partition"), "file", "Position deletes of format 2: a delete file for each data file, or one for all of a partition.")
+DELETE_TARGET_SIZE = declare("delete-target-file-size-bytes", "write.delete.target-file-size-bytes", positive, 32 * MIB, "Size at which a new position delete file is begun.")
+REPLANS = declare("row-level-replans", "lakewright.row-level-replans", count, 3, "How often a DELETE, UPDATE or MERGE that met a conflicting commit is planned again on the table as it then is.")
+
 # Runs
 LEASE_SECONDS = declare("run-lease-seconds", "lakewright.run-lease-seconds", positive, 60, "How long a run is taken for alive after its last heartbeat.")
 
