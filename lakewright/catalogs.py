@@ -8,13 +8,17 @@ import sqlite3
 import time
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from pyiceberg.catalog import Catalog, load_catalog
 from pyiceberg.exceptions import NotInstalledError, OAuthError, RESTError, UnauthorizedError
 
 from lakewright.config import LakeConfig, redact_uri
 from lakewright.errors import CatalogUnavailable, ConfigurationError, CorruptFile, PermissionRefused
+
+if TYPE_CHECKING:
+    from pyiceberg.catalog import Catalog
+
+    from lakewright.commit.store_sqlite import SqliteCatalog
 
 SQLITE_TIMEOUT = "timeout=60"
 OPEN_ATTEMPTS = 8
@@ -23,6 +27,8 @@ EXTRAS = {"postgresql": "postgres", "postgres": "postgres", "hive": "hive", "glu
 
 def open_catalog(config: LakeConfig, *, create: bool = True) -> Catalog:
     """The lake's catalog. An embedded lake is made on first use, unless `create` is off: then it must be there."""
+    from pyiceberg.catalog import load_catalog
+
     if config.folder is not None:
         _prepare_folder(config.folder, create)
     properties = _with_defaults(config.catalog_properties)
@@ -34,6 +40,24 @@ def open_catalog(config: LakeConfig, *, create: bool = True) -> Catalog:
                 raise _explained(error, config) from error
             time.sleep(random.uniform(0.02, 0.2))
     raise AssertionError("unreachable")
+
+
+def open_sqlite(config: LakeConfig) -> SqliteCatalog:
+    """The catalog of an embedded lake that is there, to find and publish versions of tables with and nothing more."""
+    from pyiceberg.utils.config import Config
+
+    from lakewright.commit.store_sqlite import SqliteCatalog
+
+    assert config.folder is not None
+    _prepare_folder(config.folder, create=False)
+    configured = Config().get_catalog_config(config.name) or {}
+    catalog = SqliteCatalog(config.name, {**configured, **_with_defaults(config.catalog_properties)}, config.folder / "catalog.db")
+    try:
+        with catalog.connection() as connection:
+            connection.execute("SELECT 1 FROM sqlite_master LIMIT 1")
+    except sqlite3.Error as error:
+        raise _explained(error, config) from error
+    return catalog
 
 
 def _with_defaults(given: Mapping[str, str]) -> dict[str, str]:
@@ -79,7 +103,7 @@ def _explained(error: Exception, config: LakeConfig) -> Exception:
         return ConfigurationError(f"{place} needs a package that is not installed: {cause}. {_install_hint(config)}")
     if isinstance(error, (OAuthError, UnauthorizedError)):
         return PermissionRefused(f"{place} refused the credentials: {redact_uri(cause)}")
-    original: Any = getattr(error, "orig", None)
+    original: Any = error if isinstance(error, sqlite3.Error) else getattr(error, "orig", None)
     if isinstance(original, sqlite3.Error):
         if "readonly" in cause or "unable to open" in cause:
             return PermissionRefused(f"{place} cannot be opened: {cause}. Check the folder's permissions.")

@@ -120,6 +120,10 @@ class CommitConflict(LakewrightError):
     """Another commit changed what this one relied on; nothing was changed."""
 
 
+class StalePlan(CommitConflict):
+    """The rows or files this plan rests on changed since it read them; planning again on the newest version can solve it."""
+
+
 class CommitRetriesExhausted(CommitConflict):
     """Other writers won every attempt; nothing was changed."""
 

@@ -11,12 +11,13 @@ from pyiceberg.catalog import Catalog
 
 from lakewright import namespaces
 from lakewright.catalogs import open_catalog
-from lakewright.commit.create import first_version, replace_table, same_spec
+from lakewright.commit.create import checked_format_version, first_version, replace_table, same_spec
+from lakewright.commit.metadata_changes import upgrade
 from lakewright.commit.publish import publish
 from lakewright.commit.result import Commit, nothing_written
-from lakewright.commit.store import UNPUBLISHED, Identifier, Store, TableState, open_store
+from lakewright.commit.store import UNPUBLISHED, Identifier, Store, TableState, catalog_io, open_store
 from lakewright.config import LakeConfig, absolute, resolve_lake
-from lakewright.errors import InvalidOption, TableExists, TableNotFound, UnsupportedOperation
+from lakewright.errors import InvalidOption, TableExists, TableNotFound
 from lakewright.format.storage import list_files
 from lakewright.options import resolve
 from lakewright.plan.partitioning import build_sort_order, build_spec
@@ -112,7 +113,7 @@ class Lake:
                 return self.table(name)
             if not replace:
                 raise TableExists(f"Table {name} is already there; use if_not_exists=True to keep it, or replace=True to start it anew.", table=name)
-            return self._replaced(name, schema, partition_by, sort_by, properties)
+            return self._replaced(name, schema, partition_by, sort_by, properties, format_version)
         state = self._first_state(name, schema, partition_by, sort_by, properties, format_version)
         try:
             options = resolve({}, {}, state.metadata.properties)
@@ -197,18 +198,25 @@ class Lake:
         format_version: int | None,
     ) -> TableState:
         """A table that is not published yet."""
-        if format_version not in (None, 2):
-            raise UnsupportedOperation(f"Table {name} asks for format version {format_version}; Lakewright makes version 2.", table=name)
+        version = checked_format_version(format_version, name)
         identifier = namespaces.identifier(name)
         columns = schema_from(schema)
         spec = build_spec(columns, partition_by, table=name)
         order = build_sort_order(columns, sort_by, table=name)
         self.create_namespace(".".join(identifier[:-1]), if_not_exists=True)
         location = self._new_location(identifier)
-        metadata = first_version(location, columns, spec, order, namespaces.as_text(properties or {}), 2)
-        return TableState(identifier, UNPUBLISHED, metadata, self.catalog._load_file_io(metadata.properties, location))
+        metadata = first_version(location, columns, spec, order, namespaces.as_text(properties or {}), version)
+        return TableState(identifier, UNPUBLISHED, metadata, catalog_io(self.catalog, metadata.properties, location))
 
-    def _replaced(self, name: str, schema: Any, partition_by: Sequence[str], sort_by: Sequence[str], properties: Mapping[str, Any] | None) -> Table:
+    def _replaced(
+        self,
+        name: str,
+        schema: Any,
+        partition_by: Sequence[str],
+        sort_by: Sequence[str],
+        properties: Mapping[str, Any] | None,
+        format_version: int | None,
+    ) -> Table:
         state = self.store.load(namespaces.identifier(name))
         old = state.metadata
         columns, last_column_id = replace_schema(schema_from(schema), old.schema, old.last_column_id)
@@ -216,6 +224,8 @@ class Lake:
         spec = next((s for s in old.specs.values() if same_spec(s, spec)), spec)
         order = build_sort_order(columns, sort_by, table=name)
         with Transaction(self, state, operation="replace table") as tx:
+            if format_version is not None:
+                tx.change(upgrade(name, format_version))
             tx.change(replace_table(columns, last_column_id, spec, order, namespaces.as_text(properties or {})))
         return Table(self, tx.state)
 
@@ -225,7 +235,7 @@ class Lake:
             return namespaces.location_by_catalog(self.catalog, identifier)
         # One folder for the namespace, however deep: a table's folder is then never inside another's.
         location = "/".join([self.location.rstrip("/"), ".".join(identifier[:-1]), identifier[-1]])
-        stored = list_files(self.catalog._load_file_io({}, location), f"{location}/metadata")
+        stored = list_files(catalog_io(self.catalog, {}, location), f"{location}/metadata")
         taken = any(file.path.endswith(".metadata.json") for file in stored)
         return f"{location}-{os.urandom(4).hex()}" if taken else location
 

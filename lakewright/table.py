@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+import logging
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -15,10 +17,17 @@ from lakewright.commit.change import MetadataChange
 from lakewright.commit.result import Commit
 from lakewright.commit.runs import list_runs
 from lakewright.commit.store import TableState
+from lakewright.errors import InvalidOption, StalePlan
 from lakewright.maintain.orphans import Removed, remove_orphans
-from lakewright.plan.request import WriteMode, WriteRequest
+from lakewright.options import REPLANS, resolve
+from lakewright.plan.request import Clause, Command, RowRequest, Then, When, WriteMode, WriteRequest
 from lakewright.read import tables
 from lakewright.read.reader import read
+from lakewright.rows.builder import MergeBuilder
+from lakewright.rows.expressions import explaining
+from lakewright.rows.merge import check_clauses
+from lakewright.rows.merge_source import read_source
+from lakewright.session import session_options
 from lakewright.transaction import Transaction, request_fields
 
 if TYPE_CHECKING:
@@ -27,6 +36,8 @@ if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
     from lakewright.lake import Lake
+
+log = logging.getLogger("lakewright")
 
 
 class Table:
@@ -86,6 +97,21 @@ class Table:
         """Replace the partitions that df has rows for, and no others."""
         return self._write(WriteRequest(WriteMode.OVERWRITE_PARTITIONS, **request_fields(how)), df)
 
+    def delete(self, where: str | Column | None = None, **how: Any) -> Commit:
+        """Delete the rows `where` selects, or all of them."""
+        return self._change_rows(RowRequest(Command.DELETE, (Clause(When.MATCHED, Then.DELETE),), where=where, **request_fields(how)))
+
+    def update(self, set: Mapping[str, Any], where: str | Column | None = None, **how: Any) -> Commit:
+        """Give columns of the rows `where` selects new values: `t.update({"fare": "fare * 1.1"}, where="vendor = 2")`."""
+        if not set:
+            raise InvalidOption(f"The update of {self.name} names no column; give at least one, as in update({{'fare': 'fare * 1.1'}}).", table=self.name)
+        return self._change_rows(RowRequest(Command.UPDATE, (Clause(When.MATCHED, Then.UPDATE, None, dict(set)),), where=where, **request_fields(how)))
+
+    def merge(self, source: DataFrame, on: str | Column, *, target_alias: str = "t", source_alias: str = "s", **how: Any) -> MergeBuilder:
+        """Begin a MERGE; clauses follow, and `execute()` runs it. Conditions and values name columns as `t.fare` and `s.fare`."""
+        request = RowRequest(Command.MERGE, (), source=source, on=on, target_alias=target_alias, source_alias=source_alias, **request_fields(how))
+        return MergeBuilder(request, self._change_rows)
+
     def transaction(self) -> Transaction:
         """Changes of schema and rows in one commit: `with t.transaction() as tx: tx.evolve_schema(...); tx.append(df)`."""
         return _TableTransaction(self)
@@ -94,6 +120,29 @@ class Table:
         self.refresh()
         with Transaction(self._lake, self._state, operation=request.mode.value) as tx:
             tx.write(request, df)
+        self._state = tx.state
+        return tx.commit
+
+    def _change_rows(self, request: RowRequest) -> Commit:
+        """Run a row-level operation, planning it again when a commit made meanwhile took away what it rests on."""
+        self.refresh()
+        source = None
+        if request.command is Command.MERGE:
+            check_clauses(request, self.name)
+            with explaining("source of the merge", self.name):
+                source = read_source(request, self.schema)
+        replans = resolve(request.options, session_options(self._lake.spark), self.properties)[REPLANS]
+        for planned in itertools.count():
+            try:
+                with Transaction(self._lake, self._state, operation=request.command.value) as tx:
+                    tx.change_rows(request, source)
+            except StalePlan:
+                if planned == replans:
+                    raise
+                log.info("%s of %s met another commit, planning it again", request.command.value, self.name)
+                self.refresh()
+            else:
+                break
         self._state = tx.state
         return tx.commit
 
@@ -166,6 +215,12 @@ class Table:
         """Set table properties; None removes one."""
         with self.transaction() as tx:
             tx.set_properties({**(properties or {}), **more})
+        return self
+
+    def upgrade(self, format_version: int) -> Table:
+        """Move to a newer format version; no file is rewritten, and there is no way back."""
+        with self.transaction() as tx:
+            tx.upgrade(format_version)
         return self
 
     # Branches and tags

@@ -7,7 +7,9 @@ written when they are given; readers see nothing until the end.
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable
 from contextlib import ExitStack
+from dataclasses import replace
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
@@ -23,14 +25,18 @@ from lakewright.errors import CommitOutcomeUnknown, InvalidOption, UnsupportedOp
 from lakewright.format.metadata import Metadata
 from lakewright.format.storage import delete_file, delete_tree, explained, prune_empty_folders
 from lakewright.namespaces import as_text
-from lakewright.options import ISOLATION, LEASE_SECONDS, Options, resolve
+from lakewright.options import ISOLATION, LEASE_SECONDS, MERGE_SCHEMA, Options, resolve
 from lakewright.plan.overwrite import Replacement, plan_replacement, replaced_partitions
 from lakewright.plan.planner import plan_write
-from lakewright.plan.request import WriteMode, WriteRequest
-from lakewright.plan.schema import project, reconcile, replace_schema
+from lakewright.plan.request import RowRequest, Then, WriteMode, WriteRequest
+from lakewright.plan.schema import Reconciled, project, reconcile, replace_schema
+from lakewright.plan.write_plan import WritePlan
 from lakewright.progress import Progress, summary
+from lakewright.rows.execute import MODE, change_rows
+from lakewright.rows.merge_source import MergeSource
+from lakewright.rows.row_plan import RowContext
 from lakewright.session import session_options
-from lakewright.write.engine import choose_engine, write_files
+from lakewright.write.engine import ARROW, choose_engine, write_files
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -97,6 +103,9 @@ class Transaction:
     def set_sort_order(self, sort_by: list[str]) -> None:
         self.change(changes.set_sort_order(self.state.name, sort_by))
 
+    def upgrade(self, format_version: int) -> None:
+        self.change(changes.upgrade(self.state.name, format_version))
+
     def set_properties(self, properties: dict[str, str | None] | None = None, **more: str | None) -> None:
         self.change(changes.set_properties({**(properties or {}), **more}))
 
@@ -113,11 +122,24 @@ class Transaction:
 
     def write(self, request: WriteRequest, df: DataFrame) -> None:
         """Plan one write and make its files; the commit comes with the end of the transaction."""
-        require_branch(self._working, request.branch, self.state.name)
         if request.overwrite_schema and request.where is not None:
             raise InvalidOption(f"An overwrite of part of {self.state.name} cannot replace its schema, which the rows outside where still have; leave out where or overwrite_schema.", table=self.state.name)
-        if self._writes and request.mode is not WriteMode.APPEND:
-            raise UnsupportedOperation(f"An overwrite of {self.state.name} must be the first write of its transaction, since it does not see rows the transaction itself added.", table=self.state.name)
+        if request.mode is not WriteMode.APPEND:
+            self._require_first("An overwrite")
+        self._step(request, request.mode.value, lambda options, run: self._written(request, df, options, run))
+
+    def change_rows(self, request: RowRequest, source: MergeSource | None = None) -> None:
+        """Plan a DELETE, UPDATE or MERGE and make its files."""
+        self._require_first(f"A {request.command.value}")
+        self._step(request, request.command.value, lambda options, run: self._changed(request, source, options, run))
+
+    def _require_first(self, what: str) -> None:
+        if self._writes:
+            raise UnsupportedOperation(f"{what} of {self.state.name} must be the first write of its transaction, since it does not see rows the transaction itself added.", table=self.state.name)
+
+    def _step(self, request: WriteRequest | RowRequest, operation: str, make: Callable[[Options, Run], SnapshotChange | None]) -> None:
+        """One change of rows: made unless its token is already committed, dropped whole if that fails."""
+        require_branch(self._working, request.branch, self.state.name)
         options = resolve(request.options, session_options(self.lake.spark), self._working.properties)
         self._options = self._options or options
         earlier = find_token(self._working, request.branch, request.token)
@@ -128,13 +150,13 @@ class Transaction:
         run = self._begin_run(request, options)
         before = self._working, len(self._steps)
         try:
-            change = self._written(request, df, options, run)
+            change = make(options, run)
         except BaseException:
             self._working, self._steps = before[0], self._steps[: before[1]]
             raise
         self._writes += 1
         if change is None:
-            self.commits += (nothing_written(self._working.head(request.branch), request.mode.value, self.run_id, request.token),)
+            self.commits += (nothing_written(self._working.head(request.branch), operation, self.run_id, request.token),)
         else:
             self._steps.append(change)
 
@@ -144,20 +166,8 @@ class Transaction:
             if request.overwrite_schema:
                 schema, last_column_id = replace_schema(df.schema, self._working.schema, self._working.last_column_id)
                 self.change(changes.replace_schema(name, schema, last_column_id))
-            fitted = reconcile(df.schema, self._working.schema, options, name, last_column_id=self._working.last_column_id)
-            if fitted.changed:
-                self.change(changes.merge_schema(name, self._working.schema, fitted.schema, fitted.last_column_id))
-            plan = plan_write(
-                self.state,
-                self._working,
-                self._working.schema,
-                options,
-                engine=choose_engine(self._working.schema, options, self._working.location, self.lake.spark),
-                run_id=self.run_id,
-                data_prefix=f"{run.prefix}/{self._writes}" if self._writes else run.prefix,
-                branch=request.branch,
-                io_properties=self.state.io.properties,
-            )
+            fitted = self._fitted(df, options)
+            plan = self._plan(request, options, run, choose_engine(self._working.schema, options, self._working.location, self.lake.spark))
             rows = project(df, fitted)
             head = self._working.head(request.branch)
             replacement = Replacement()
@@ -178,6 +188,7 @@ class Transaction:
             specs=self._working.specs,
             added=files,
             removed=replacement.removed,
+            removed_vectors=replacement.removed_vectors,
             branch=request.branch,
             read_snapshot_id=head.snapshot_id if head else None,
             isolation=options[ISOLATION],
@@ -187,7 +198,43 @@ class Transaction:
             properties={**self.lake.snapshot_properties(), **request.snapshot_properties},
         )
 
-    def _begin_run(self, request: WriteRequest, options: Options) -> Run:
+    def _changed(self, request: RowRequest, source: MergeSource | None, options: Options, run: Run) -> SnapshotChange | None:
+        if source is not None and options[MERGE_SCHEMA] and any(clause.values is None for clause in request.clauses if clause.then is not Then.DELETE):
+            assert request.source is not None
+            self._fitted(request.source, options)
+        context = RowContext(
+            spark=self.lake.spark,
+            state=self.state,
+            metadata=self._working,
+            head=self._working.head(request.branch),
+            options=options,
+            mode=options[MODE[request.command]],
+            write=self._plan(request, options, run, ARROW),
+        )
+        given = replace(request, snapshot_properties={**self.lake.snapshot_properties(), **request.snapshot_properties})
+        return change_rows(context, given, source, self._progress)
+
+    def _fitted(self, df: DataFrame, options: Options) -> Reconciled:
+        """How the rows fit the table; where its schema has to grow for them, that is a step of this transaction."""
+        fitted = reconcile(df.schema, self._working.schema, options, self.state.name, last_column_id=self._working.last_column_id)
+        if fitted.changed:
+            self.change(changes.merge_schema(self.state.name, self._working.schema, fitted.schema, fitted.last_column_id))
+        return fitted
+
+    def _plan(self, request: WriteRequest | RowRequest, options: Options, run: Run, engine: str) -> WritePlan:
+        return plan_write(
+            self.state,
+            self._working,
+            self._working.schema,
+            options,
+            engine=engine,
+            run_id=self.run_id,
+            data_prefix=f"{run.prefix}/{self._writes}" if self._writes else run.prefix,
+            branch=request.branch,
+            io_properties=self.state.io.properties,
+        )
+
+    def _begin_run(self, request: WriteRequest | RowRequest, options: Options) -> Run:
         if self._run is None:
             self._run = self._open.enter_context(
                 open_run(

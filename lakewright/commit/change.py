@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence, Sized
 from dataclasses import dataclass, field
 from functools import cached_property
 
@@ -17,6 +17,13 @@ from lakewright.read.prune import partition_key
 
 APPEND, OVERWRITE, DELETE, REPLACE = "append", "overwrite", "delete", "replace"
 SERIALIZABLE, SNAPSHOT = "serializable", "snapshot"
+
+
+def operation_of(added: Sized, removed: Sized, deletes: Sized) -> str:
+    """The name of a change by what it does: data files added, data files removed, delete files or vectors added."""
+    if not removed and not deletes:
+        return APPEND
+    return OVERWRITE if added else DELETE
 
 
 @dataclass(frozen=True)
@@ -36,13 +43,23 @@ class PartitionScope:
 
 @dataclass(frozen=True)
 class SnapshotChange:
-    """One snapshot: files added, files removed, and what must still be true for it to be right."""
+    """One snapshot: files added, files removed, and what must still be true for it to be right.
+
+    `added` holds data files, delete files and deletion vectors. `removed` names data files and delete files by path,
+    `removed_vectors` deletion vectors by the data file they are of, since several share a Puffin file. `touched` are data
+    files the change deletes rows of or replaces: they must still be there, without further deletes. `rows_read` says that
+    the change rests on the rows `filter` selected, as DELETE, UPDATE and MERGE do. `command` is what was asked for, where
+    that says more than the operation: update, merge.
+    """
 
     operation: str
     schema: Schema
     specs: Mapping[int, PartitionSpec]
     added: Sequence[DataFile] = ()
     removed: frozenset[str] = frozenset()
+    removed_vectors: frozenset[str] = frozenset()
+    touched: frozenset[str] = frozenset()
+    rows_read: bool = False
     branch: str = MAIN
     read_snapshot_id: int | None = None
     isolation: str = SERIALIZABLE
@@ -50,6 +67,11 @@ class SnapshotChange:
     partitions: PartitionScope | None = None
     token: str | None = None
     properties: Mapping[str, str] = field(default_factory=dict)
+    command: str | None = None
+
+    @property
+    def name(self) -> str:
+        return self.command or self.operation
 
 
 @dataclass(frozen=True)

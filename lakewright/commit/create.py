@@ -13,14 +13,26 @@ from pyiceberg.table.sorting import SortOrder
 from lakewright.commit.change import MetadataChange
 from lakewright.commit.updates import Update, add_schema, add_sort_order, add_spec, dump, now_ms, remove_ref, set_default_spec
 from lakewright.commit.updates import set_properties as properties_update
-from lakewright.errors import CommitConflict
+from lakewright.errors import CommitConflict, UnsupportedOperation
 from lakewright.format.metadata import MAIN, Json, Metadata
+
+DEFAULT_FORMAT_VERSION = 2
+WRITTEN_FORMAT_VERSIONS = (2, 3)
+
+
+def checked_format_version(asked: int | None, table: str) -> int:
+    """The version to make a table with; only what can be written too."""
+    version = DEFAULT_FORMAT_VERSION if asked is None else asked
+    if version not in WRITTEN_FORMAT_VERSIONS:
+        raise UnsupportedOperation(f"Table {table} asks for format version {version}; Lakewright makes version 2 or 3.", table=table)
+    return version
 
 
 def first_version(location: str, schema: Schema, spec: PartitionSpec, order: SortOrder, properties: Mapping[str, str], format_version: int) -> Metadata:
     orders = [{"order-id": 0, "fields": []}]
     if order.fields:
         orders = [dump(order)]
+    lineage = {"next-row-id": 0} if format_version >= 3 else {}
     return Metadata(
         {
             "format-version": format_version,
@@ -41,6 +53,7 @@ def first_version(location: str, schema: Schema, spec: PartitionSpec, order: Sor
             "snapshot-log": [],
             "metadata-log": [],
             "refs": {},
+            **lineage,
         }
     )
 

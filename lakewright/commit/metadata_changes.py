@@ -8,6 +8,7 @@ from typing import Any
 from pyiceberg.schema import Schema
 
 from lakewright.commit.change import MetadataChange
+from lakewright.commit.create import checked_format_version
 from lakewright.commit.updates import (
     Update,
     add_schema,
@@ -15,9 +16,10 @@ from lakewright.commit.updates import (
     add_spec,
     remove_properties,
     set_default_spec,
+    upgrade_format_version,
 )
 from lakewright.commit.updates import set_properties as properties_update
-from lakewright.errors import CommitConflict, IllegalEvolution
+from lakewright.errors import CommitConflict, IllegalEvolution, StalePlan, UnsupportedOperation
 from lakewright.format.metadata import Json, Metadata
 from lakewright.plan import evolution
 from lakewright.plan.partitioning import build_sort_order, evolve_spec
@@ -47,7 +49,7 @@ def merge_schema(table: str, before: Schema, after: Schema, last_column_id: int)
         if metadata.schema.fields == after.fields:
             return []
         if metadata.schema.fields != before.fields or any(field_id <= metadata.last_column_id for field_id in fresh):
-            raise CommitConflict(f"The schema of {table} changed while rows with new columns were written; run the write again.", table=table)
+            raise StalePlan(f"The schema of {table} changed while rows with new columns were written; run the write again.", table=table)
         return add_schema(after, last_column_id)
 
     return MetadataChange("merge schema", updates, _schema_requirements)
@@ -105,6 +107,21 @@ def set_sort_order(table: str, sort_by: list[str]) -> MetadataChange:
         return [{"type": "assert-default-sort-order-id", "default-sort-order-id": int(metadata.raw.get("default-sort-order-id", 0))}]
 
     return MetadataChange("set sort order", updates, requirements)
+
+
+def upgrade(table: str, version: int) -> MetadataChange:
+    """A newer format version for what is written from now on; no file is rewritten, and there is no way back."""
+    checked_format_version(version, table)
+
+    def updates(metadata: Metadata) -> list[Update]:
+        if metadata.format_version > version:
+            raise UnsupportedOperation(
+                f"{table} has format version {metadata.format_version}, which cannot become {version} again; write its rows to a new table of that version.",
+                table=table,
+            )
+        return [] if metadata.format_version == version else upgrade_format_version(version)
+
+    return MetadataChange("upgrade", updates)
 
 
 def set_properties(properties: Mapping[str, Any]) -> MetadataChange:

@@ -9,12 +9,19 @@ from lakewright.format.metadata import Snapshot
 
 TOKEN = "lakewright.token"
 RUN_ID = "lakewright.run-id"
+COMMAND = "lakewright.command"
 NOTHING_WRITTEN = "lakewright.nothing-written"
+ROWS_DELETED, ROWS_UPDATED, ROWS_INSERTED, ROWS_COPIED = (f"lakewright.rows-{what}" for what in ("deleted", "updated", "inserted", "copied"))
+
+
+def clause_rows(number: int) -> str:
+    """The property that says how many rows a clause of a MERGE changed; the first clause is number 0 and called 1."""
+    return f"lakewright.clause-{number + 1}-rows"
 
 
 @dataclass(frozen=True)
 class Commit:
-    """One commit. `snapshot_id` is None only for a write of nothing into a table that has no snapshot yet."""
+    """One commit. An updated row counts as deleted and added. `snapshot_id` is None only for a write of nothing into a table that has no snapshot yet."""
 
     snapshot_id: int | None
     parent_id: int | None
@@ -40,6 +47,10 @@ def commit_of(snapshot: Snapshot) -> Commit:
     def number(key: str) -> int:
         return int(summary.get(key, "0"))
 
+    added = number("added-records")
+    deleted = max(0, number("deleted-records") + number("added-position-deletes") - number("removed-position-deletes"))
+    if ROWS_COPIED in summary:  # a row-level change rewrites rows it does not change; those are neither added nor deleted
+        added, deleted = number(ROWS_INSERTED) + number(ROWS_UPDATED), number(ROWS_DELETED) + number(ROWS_UPDATED)
     return Commit(
         snapshot_id=snapshot.snapshot_id,
         parent_id=snapshot.parent_id,
@@ -50,9 +61,14 @@ def commit_of(snapshot: Snapshot) -> Commit:
         summary=summary,
         added_files=number("added-data-files"),
         removed_files=number("deleted-data-files"),
-        added_rows=number("added-records"),
-        deleted_rows=number("deleted-records"),
+        added_rows=added,
+        deleted_rows=deleted,
     )
+
+
+def command_of(snapshot: Snapshot) -> str:
+    """What was asked for, as far as the snapshot tells: merge rather than overwrite."""
+    return snapshot.summary.get(COMMAND, snapshot.operation)
 
 
 def nothing_written(head: Snapshot | None, operation: str, run_id: str, token: str | None) -> Commit:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import secrets
+from collections import OrderedDict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
@@ -12,17 +13,19 @@ from pyiceberg.partitioning import PartitionSpec
 from pyiceberg.schema import Schema
 
 from lakewright.commit.change import SnapshotChange
-from lakewright.commit.result import RUN_ID, TOKEN
+from lakewright.commit.removal import Removal
+from lakewright.commit.result import COMMAND, RUN_ID, TOKEN
 from lakewright.commit.summary import Tally, summarise
 from lakewright.commit.updates import now_ms
-from lakewright.errors import CommitConflict
 from lakewright.format.data_file import ADDED, DATA, DELETED, EXISTING, DataFile, ManifestEntry, ManifestFile
-from lakewright.format.manifests import read_manifest, read_manifest_list, write_manifest, write_manifest_list
+from lakewright.format.manifests import assign_row_ids, read_manifest, read_manifest_list, write_manifest, write_manifest_list
 from lakewright.format.metadata import Json, Metadata, Snapshot
 from lakewright.format.storage import try_delete
 from lakewright.options import MANIFEST_MERGE, MANIFEST_MIN_COUNT, MANIFEST_TARGET_SIZE, Options
 
 ENTRIES_PER_MANIFEST = 10_000
+REMEMBERED_LISTS = 16
+_lists: OrderedDict[str, list[ManifestFile]] = OrderedDict()  # by path, those this process wrote last
 
 
 def new_snapshot_id() -> int:
@@ -50,16 +53,20 @@ class SnapshotBuilder:
     def build(self, base: Metadata, attempt: int) -> Json:
         """The snapshot as JSON, with every file it needs written."""
         head = base.head(self.change.branch)
-        inherited = read_manifest_list(self.io, head.manifest_list) if head else []
+        inherited = self._manifests(head) if head else []
         tally = Tally()
         tally.add(self.change.added)
         kept = self._without_removed(base, inherited, tally)
         manifests = [*self._added_manifests(base), *self._merged(base, kept)]
+        lineage: Json = {}
+        if base.format_version >= 3:
+            manifests, next_row_id = assign_row_ids(manifests, base.next_row_id)
+            lineage = {"first-row-id": base.next_row_id, "added-rows": next_row_id - base.next_row_id}
         sequence_number = base.last_sequence_number + 1
         path = f"{base.location}/metadata/snap-{self.snapshot_id}-{attempt}-{self.run_id}.avro"
         parent_id = head.snapshot_id if head else None
         self._scratch.append(path)
-        write_manifest_list(
+        listed = write_manifest_list(
             self.io,
             path,
             snapshot_id=self.snapshot_id,
@@ -67,7 +74,9 @@ class SnapshotBuilder:
             sequence_number=sequence_number,
             manifests=manifests,
             format_version=base.format_version,
+            first_row_id=lineage.get("first-row-id"),
         )
+        _remember(path, listed)
         snapshot: Json = {
             "snapshot-id": self.snapshot_id,
             "sequence-number": sequence_number,
@@ -75,6 +84,7 @@ class SnapshotBuilder:
             "manifest-list": path,
             "summary": self._summary(head, tally),
             "schema-id": base.current_schema_id,
+            **lineage,
         }
         if parent_id is not None:
             snapshot["parent-snapshot-id"] = parent_id
@@ -97,8 +107,14 @@ class SnapshotBuilder:
         """Forget what the last attempt wrote without deleting it: it may have been published."""
         self._scratch.clear()
 
+    def _manifests(self, head: Snapshot) -> list[ManifestFile]:
+        """Of the snapshot to build on; often it is the one this process made last."""
+        known = _lists.get(head.manifest_list)
+        return read_manifest_list(self.io, head.manifest_list) if known is None else known
+
     def _summary(self, head: Snapshot | None, tally: Tally) -> dict[str, str]:
-        own = {RUN_ID: self.run_id, **({TOKEN: self.change.token} if self.change.token else {})}
+        own = {RUN_ID: self.run_id}
+        own |= {key: value for key, value in ((TOKEN, self.change.token), (COMMAND, self.change.command)) if value}
         return summarise(self.change.operation, tally, head.summary if head else {}, {**self.change.properties, **own})
 
     def _added_manifests(self, base: Metadata) -> list[ManifestFile]:
@@ -106,37 +122,31 @@ class SnapshotBuilder:
             added = []
             for (spec_id, content), files in _files_by_kind(self.change.added).items():
                 for start in range(0, len(files), ENTRIES_PER_MANIFEST):
-                    entries = (ManifestEntry(ADDED, self.snapshot_id, None, None, f) for f in files[start : start + ENTRIES_PER_MANIFEST])
+                    chunk = files[start : start + ENTRIES_PER_MANIFEST]
+                    entries = (ManifestEntry(ADDED, self.snapshot_id, None, None, replace(f, first_row_id=None)) for f in chunk)
                     added.append(self._write(base, base.specs[spec_id], content, entries, self._lasting))
             self._added = added
         return self._added
 
     def _without_removed(self, base: Metadata, manifests: Sequence[ManifestFile], tally: Tally) -> list[ManifestFile]:
         """The manifests to carry on, those with removed files written anew; every removed file must be found."""
-        missing = set(self.change.removed)
+        removal = Removal(self.change)
         kept = []
         for manifest in manifests:
-            if missing and manifest.has_live_files:
-                found = {e.data_file.file_path for e in self._entries(base, manifest, with_metrics=False) if e.status != DELETED} & missing
-                if found:
-                    missing -= found
-                    kept.append(self._rewritten(base, manifest, found, tally))
-                    continue
-            if manifest.has_live_files:
-                kept.append(manifest)
-        if missing:
-            raise CommitConflict(
-                f"{len(missing)} of the files this {self.change.operation} replaces are gone, among them {min(missing)}: "
-                "another commit rewrote or deleted them. Run the operation again on the table as it is now."
-            )
+            if not manifest.has_live_files:
+                continue
+            live = (e.data_file for e in self._entries(base, manifest, with_metrics=False) if e.status != DELETED)
+            changes = removal.concerns(manifest) and removal.among(live)
+            kept.append(self._rewritten(base, manifest, removal, tally) if changes else manifest)
+        removal.check()
         return kept
 
-    def _rewritten(self, base: Metadata, manifest: ManifestFile, gone: set[str], tally: Tally) -> ManifestFile:
+    def _rewritten(self, base: Metadata, manifest: ManifestFile, removal: Removal, tally: Tally) -> ManifestFile:
         def entries() -> Iterator[ManifestEntry]:
             for entry in self._entries(base, manifest):
                 if entry.status == DELETED:
                     continue
-                if entry.data_file.file_path in gone:
+                if removal.takes(entry.data_file):
                     tally.remove(entry.data_file)
                     yield replace(entry, status=DELETED, snapshot_id=self.snapshot_id)
                 else:
@@ -180,6 +190,12 @@ class SnapshotBuilder:
             entries=entries,
             format_version=base.format_version,
         )
+
+
+def _remember(path: str, manifests: list[ManifestFile]) -> None:
+    _lists[path] = manifests
+    while len(_lists) > REMEMBERED_LISTS:
+        _lists.popitem(last=False)
 
 
 def _files_by_kind(files: Iterable[DataFile]) -> Mapping[tuple[int, int], list[DataFile]]:

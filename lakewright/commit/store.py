@@ -6,16 +6,16 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol
 
-from pyiceberg.catalog import Catalog
 from pyiceberg.io import FileIO
 
 from lakewright.commit.updates import Update, now_ms
 from lakewright.errors import CatalogUnavailable, InvalidOption, LakewrightError, TableExists, TableNotFound
+from lakewright.format.local_io import LocalFileIO, is_local
 from lakewright.format.metadata import Json, Metadata, read_metadata, write_metadata
 from lakewright.format.storage import try_delete
 from lakewright.options import METADATA_DELETE_AFTER, METADATA_PREVIOUS_MAX
@@ -59,6 +59,17 @@ class TableState:
         return ".".join(self.identifier)
 
 
+class CatalogView(Protocol):
+    """What is asked of a catalog of any kind; PyIceberg's have it."""
+
+    name: str
+    properties: dict[str, Any]
+
+    def list_tables(self, namespace: Identifier) -> list[Identifier]: ...
+
+    def _load_file_io(self, properties: dict[str, Any], location: str) -> FileIO: ...
+
+
 class Store(Protocol):
     def load(self, identifier: Identifier, known: TableState | None = None) -> TableState:
         """The newest version; `known` spares reading it again when nothing changed."""
@@ -70,29 +81,32 @@ class Store(Protocol):
         """Publish `after`, which is `base` with `updates`; raises CommitRaced, PublishUnclear or NotAsked."""
 
 
-def open_store(catalog: Catalog) -> Store:
-    from pyiceberg.catalog.rest import RestCatalog
-    from pyiceberg.catalog.sql import SqlCatalog
-
-    if isinstance(catalog, SqlCatalog):
+def open_store(catalog: CatalogView) -> Store:
+    kinds = {kind.__name__ for kind in type(catalog).__mro__}  # by name, since importing the other kinds takes long
+    known: Any = catalog
+    if "SqlCatalog" in kinds:
         from lakewright.commit.store_sql import SqlStore
 
-        return SqlStore(catalog)
-    if isinstance(catalog, RestCatalog):
+        return SqlStore(known)
+    if "SqliteCatalog" in kinds:
+        from lakewright.commit.store_sqlite import SqliteStore
+
+        return SqliteStore(known)
+    if "RestCatalog" in kinds:
         from lakewright.commit.store_rest import RestStore
 
-        return RestStore(catalog)
-    if type(catalog).__name__ == "HiveCatalog":
+        return RestStore(known)
+    if "HiveCatalog" in kinds:
         from lakewright.commit.store_hive import HiveStore
 
-        return HiveStore(catalog)  # type: ignore[arg-type]
+        return HiveStore(known)
     raise InvalidOption(f"A {type(catalog).__name__} cannot publish Lakewright's commits; use a SQL (SQLite, PostgreSQL), REST or Hive catalog.")
 
 
 class PointerStore:
     """A catalog that maps a table's name to its newest metadata file, and can swap that for another."""
 
-    def __init__(self, catalog: Catalog) -> None:
+    def __init__(self, catalog: CatalogView) -> None:
         self.catalog = catalog
         self._unclear: set[str] = set()
 
@@ -169,7 +183,7 @@ class PointerStore:
             raise PublishUnclear(str(unclear)) from error
 
     def _io(self, properties: dict[str, str], location: str) -> FileIO:
-        return self.catalog._load_file_io(properties, location)
+        return catalog_io(self.catalog, properties, location)
 
 
 @contextmanager
@@ -209,7 +223,13 @@ def with_metadata_log(base: TableState, after: Metadata) -> tuple[Metadata, list
     return Metadata({**after.raw, "metadata-log": log[-kept:]}), [entry["metadata-file"] for entry in log[:-kept]]
 
 
-def not_found(catalog: Catalog, identifier: Identifier) -> TableNotFound:
+def catalog_io(catalog: CatalogView, properties: Mapping[str, Any], location: str) -> FileIO:
+    """The FileIO for a table's properties over the catalog's."""
+    merged = {**catalog.properties, **properties}
+    return LocalFileIO(merged) if is_local(merged, location) else catalog._load_file_io(dict(properties), location)
+
+
+def not_found(catalog: CatalogView, identifier: Identifier) -> TableNotFound:
     import difflib
 
     name = ".".join(identifier)

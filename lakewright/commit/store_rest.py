@@ -13,13 +13,14 @@ from pyiceberg.io import FileIO
 from pyiceberg.schema import Schema
 from pyiceberg.table.sorting import SortOrder
 
-from lakewright.commit.store import CommitRaced, Identifier, PublishUnclear, Requirement, TableState, awaiting_answer, not_found
+from lakewright.commit.store import CommitRaced, Identifier, PublishUnclear, Requirement, TableState, awaiting_answer, catalog_io, not_found
 from lakewright.commit.updates import Update
 from lakewright.config import redact_uri
-from lakewright.errors import CatalogUnavailable, LakewrightError, TableExists, TableNotFound
+from lakewright.errors import CatalogUnavailable, LakewrightError, TableExists, TableNotFound, UnsupportedOperation
 from lakewright.format.metadata import Json, Metadata
 
 DEFINITE_REFUSALS = range(400, 500)
+OVERTAKEN = ("older than last sequence number", "first-row-id is behind table next-row-id")
 CHOOSING = {"set-current-schema": "schema-id", "set-default-sort-order": "sort-order-id"}
 
 
@@ -87,6 +88,12 @@ class RestStore:
         if response.status_code == 409 or _is_overtaken(response):
             raise CommitRaced(_reason(response))
         if response.status_code in DEFINITE_REFUSALS:
+            if _asks_for_format_3(updates) and "format version" in _reason(response).lower():
+                raise UnsupportedOperation(
+                    f"The REST catalog at {redact_uri(self.catalog.uri)} does not hold tables of format version 3 ({_reason(response)}); "
+                    f"make or keep {'.'.join(identifier)} in version 2, or use a catalog that does.",
+                    table=".".join(identifier),
+                )
             raise LakewrightError(f"The REST catalog refused the commit to {'.'.join(identifier)}: {_reason(response)}", table=".".join(identifier))
         if not response.ok:
             raise PublishUnclear(_reason(response))
@@ -114,7 +121,7 @@ class RestStore:
         credentials: list[dict[str, Any]] = answer.get("storage-credentials") or []
         fitting = [c for c in credentials if metadata.location.startswith(c.get("prefix", ""))]
         vended = max(fitting, key=lambda c: len(c.get("prefix", "")))["config"] if fitting else {}
-        return self.catalog._load_file_io({**metadata.properties, **(answer.get("config") or {}), **vended}, location or metadata.location)
+        return catalog_io(self.catalog, {**metadata.properties, **(answer.get("config") or {}), **vended}, location or metadata.location)
 
     def _url(self, identifier: Identifier) -> str:
         return self.catalog.url(Endpoints.update_table, prefixed=True, **self.catalog._split_identifier_for_path(identifier))
@@ -145,9 +152,13 @@ def _known_id(base: Metadata, update: Update) -> int | None:
     return next((int(o["order-id"]) for o in base.raw["sort-orders"] if SortOrder.model_validate(o).fields == fields), None)
 
 
+def _asks_for_format_3(updates: Sequence[Update]) -> bool:
+    return any(update["action"] == "upgrade-format-version" and update["format-version"] >= 3 for update in updates)
+
+
 def _is_overtaken(response: requests.Response) -> bool:
-    """A commit to another branch took the sequence number; servers without apache/iceberg#15126 call that a bad request."""
-    return response.status_code == 400 and "older than last sequence number" in _reason(response)
+    """A commit to another branch took the sequence number or row ids; servers without apache/iceberg#15126 call that a bad request."""
+    return response.status_code == 400 and any(sign in _reason(response) for sign in OVERTAKEN)
 
 
 def _reason(response: requests.Response) -> str:

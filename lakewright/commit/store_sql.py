@@ -8,6 +8,7 @@ from sqlalchemy.exc import DBAPIError, IntegrityError, OperationalError, SQLAlch
 from sqlalchemy.orm import Session
 
 from lakewright.commit.store import CommitRaced, Identifier, PointerStore, PublishUnclear, TableState
+from lakewright.commit.store_sqlite import unavailable as unavailable_for
 from lakewright.errors import CatalogUnavailable, TableExists
 from lakewright.format.metadata import Metadata
 
@@ -82,4 +83,4 @@ def _is_busy(error: SQLAlchemyError) -> bool:
 
 def unavailable(error: Exception) -> CatalogUnavailable:
     reason = str(error.orig).strip() if isinstance(error, DBAPIError) and error.orig else str(error)
-    return CatalogUnavailable(f"The SQL catalog did not answer: {reason}. Check that its database is up and writable; nothing was changed.")
+    return unavailable_for(reason)

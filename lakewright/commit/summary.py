@@ -37,14 +37,14 @@ class Tally:
 
     def _count(self, file: DataFile, verb: str, size_verb: str) -> None:
         self._partitions.add((file.spec_id, file.partition))
-        self.counts[f"{size_verb}-files-size"] += file.file_size_in_bytes
+        self.counts[f"{size_verb}-files-size"] += file.content_size_in_bytes or 0 if file.is_vector else file.file_size_in_bytes
         if file.content == DATA:
             self.counts[f"{verb}-data-files"] += 1
             self.counts[f"{verb}-records"] += file.record_count
             return
         kind = "position" if file.content == POSITION_DELETES else "equality"
         self.counts[f"{verb}-delete-files"] += 1
-        self.counts[f"{verb}-{kind}-delete-files"] += 1
+        self.counts[f"{verb}-dvs" if file.is_vector else f"{verb}-{kind}-delete-files"] += 1
         self.counts[f"{verb}-{kind}-deletes"] += file.record_count
 
 

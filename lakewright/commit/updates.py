@@ -47,6 +47,10 @@ def add_sort_order(order: SortOrder) -> list[Update]:
     return [{"action": "add-sort-order", "sort-order": dump(order)}, {"action": "set-default-sort-order", "sort-order-id": LAST_ADDED}]
 
 
+def upgrade_format_version(version: int) -> list[Update]:
+    return [{"action": "upgrade-format-version", "format-version": version}]
+
+
 def set_properties(properties: dict[str, str]) -> list[Update]:
     return [{"action": "set-properties", "updates": properties}]
 
@@ -123,6 +127,20 @@ def _set_default_sort_order(raw: Json, update: Update) -> None:
     raw.pop("_last-order", None)
 
 
+def _upgrade_format_version(raw: Json, update: Update) -> None:
+    """Old snapshots stay as they are. Rows get their ids with the next snapshot of their branch."""
+    version = int(update["format-version"])
+    raw["format-version"] = version
+    raw.setdefault("last-sequence-number", 0)
+    raw.setdefault("last-partition-id", 999)
+    for only_in_format_1 in ("schema", "partition-spec"):
+        raw.pop(only_in_format_1, None)
+    if version >= 3:
+        raw.setdefault("next-row-id", 0)
+        if raw.get("current-snapshot-id") == -1:
+            raw.pop("current-snapshot-id")
+
+
 def _set_properties(raw: Json, update: Update) -> None:
     raw["properties"] = {**raw.get("properties", {}), **update["updates"]}
 
@@ -134,6 +152,8 @@ def _remove_properties(raw: Json, update: Update) -> None:
 def _add_snapshot(raw: Json, update: Update) -> None:
     snapshot = update["snapshot"]
     raw["snapshots"] = [*(raw.get("snapshots") or []), snapshot]
+    if int(raw["format-version"]) >= 3:
+        raw["next-row-id"] = int(raw.get("next-row-id") or 0) + int(snapshot["added-rows"])
     raw["last-sequence-number"] = max(int(raw.get("last-sequence-number", 0)), int(snapshot["sequence-number"]))
     raw["last-updated-ms"] = max(int(raw.get("last-updated-ms", 0)), int(snapshot["timestamp-ms"]))
 
@@ -174,6 +194,7 @@ _ACTIONS: dict[str, Callable[[Json, Update], None]] = {
     "set-default-spec": _set_default_spec,
     "add-sort-order": _add_sort_order,
     "set-default-sort-order": _set_default_sort_order,
+    "upgrade-format-version": _upgrade_format_version,
     "set-properties": _set_properties,
     "remove-properties": _remove_properties,
     "add-snapshot": _add_snapshot,

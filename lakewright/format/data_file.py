@@ -40,6 +40,11 @@ class DataFile:
     content_offset: int | None = None
     content_size_in_bytes: int | None = None
 
+    @property
+    def is_vector(self) -> bool:
+        """Whether it is a deletion vector: a blob in a Puffin file that others may share, known by the data file it is of."""
+        return self.content == POSITION_DELETES and self.file_format.upper() == "PUFFIN"
+
     def to_bytes(self) -> bytes:
         return pickle.dumps(self, protocol=5)
 
@@ -71,7 +76,10 @@ class PartitionFieldSummary:
 
 @dataclass(frozen=True, slots=True)
 class ManifestFile:
-    """One line of a manifest list. content: 0 data, 1 deletes."""
+    """One line of a manifest list. content: 0 data, 1 deletes.
+
+    unassigned_rows: those of live files without a first row id of their own, where that was counted as the manifest was written.
+    """
 
     manifest_path: str
     manifest_length: int
@@ -89,6 +97,7 @@ class ManifestFile:
     partitions: tuple[PartitionFieldSummary, ...] | None = None
     key_metadata: bytes | None = None
     first_row_id: int | None = None
+    unassigned_rows: int | None = field(default=None, compare=False)
 
     @property
     def has_live_files(self) -> bool:

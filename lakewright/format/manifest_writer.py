@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Callable, Iterable, Iterator
+from dataclasses import replace
 from typing import Any
 
 from pydantic_core import to_json
@@ -19,7 +20,7 @@ from pyiceberg.utils.decimal import decimal_required_bytes
 from lakewright.format import avro_encoding as avro
 from lakewright.format import avro_schemas
 from lakewright.format.bounds import encode_value, unscaled
-from lakewright.format.data_file import ADDED, DELETED, EXISTING, DataFile, ManifestEntry, ManifestFile, PartitionFieldSummary
+from lakewright.format.data_file import ADDED, DATA, DELETED, EXISTING, DataFile, ManifestEntry, ManifestFile, PartitionFieldSummary
 
 UNASSIGNED = -1
 _CONTENT_NAMES = ("data", "deletes")
@@ -59,12 +60,15 @@ class _Tally:
     def __init__(self, partition_types: list[IcebergType]) -> None:
         self.files = [0, 0, 0]
         self.rows = [0, 0, 0]
+        self.unassigned_rows = 0
         self.min_sequence_number = UNASSIGNED
         self.summaries = [_FieldSummary(kind) for kind in partition_types]
 
     def add(self, entry: ManifestEntry) -> None:
         self.files[entry.status] += 1
         self.rows[entry.status] += entry.data_file.record_count
+        if entry.status != DELETED and entry.data_file.first_row_id is None:
+            self.unassigned_rows += entry.data_file.record_count
         for summary, value in zip(self.summaries, entry.data_file.partition, strict=True):
             summary.add(value)
         sequence = entry.sequence_number
@@ -123,7 +127,25 @@ def write_manifest(
         existing_rows_count=tally.rows[EXISTING],
         deleted_rows_count=tally.rows[DELETED],
         partitions=tuple(summary.done() for summary in tally.summaries),
+        unassigned_rows=tally.unassigned_rows,
     )
+
+
+def assign_row_ids(manifests: Iterable[ManifestFile], next_row_id: int) -> tuple[list[ManifestFile], int]:
+    """Data manifests with a first row id each, as format 3 asks, and the next id that is free.
+
+    A manifest that has one keeps it; delete manifests have none. The others get one in order, and room for the rows that inherit
+    from it: those of files without an id of their own, or of all live files where nobody counted.
+    """
+    assigned = []
+    for manifest in manifests:
+        if manifest.content == DATA and manifest.first_row_id is None:
+            live_rows = manifest.existing_rows_count + manifest.added_rows_count
+            inheriting = live_rows if manifest.unassigned_rows is None else manifest.unassigned_rows
+            manifest = replace(manifest, first_row_id=next_row_id)
+            next_row_id += inheriting
+        assigned.append(manifest)
+    return assigned, next_row_id
 
 
 def write_manifest_list(
@@ -135,17 +157,36 @@ def write_manifest_list(
     sequence_number: int,
     manifests: Iterable[ManifestFile],
     format_version: int = 2,
-) -> None:
-    """Write the list of a snapshot; manifests without a sequence number get the snapshot's."""
+    first_row_id: int | None = None,
+) -> list[ManifestFile]:
+    """Write the list of a snapshot, and return it as it reads: manifests without a sequence number get the snapshot's.
+
+    Format 3 also wants the snapshot's `first_row_id`, and manifests that went through `assign_row_ids`.
+    """
     header = {
         "snapshot-id": str(snapshot_id),
         "parent-snapshot-id": "null" if parent_id is None else str(parent_id),
         "sequence-number": str(sequence_number),
         "format-version": str(format_version),
     }
-    records = (_encode_manifest(manifest, snapshot_id, sequence_number, format_version) for manifest in manifests)
+    if first_row_id is not None:
+        header["first-row-id"] = str(first_row_id)
+    listed = [_numbered(manifest, snapshot_id, sequence_number) for manifest in manifests]
     with io.new_output(path).create(overwrite=True) as stream:
-        avro.write_container(stream, avro_schemas.manifest_file(format_version), header, records)
+        avro.write_container(stream, avro_schemas.manifest_file(format_version), header, (_encode_manifest(m, format_version) for m in listed))
+    return listed
+
+
+def _numbered(manifest: ManifestFile, snapshot_id: int, sequence_number: int) -> ManifestFile:
+    if manifest.sequence_number != UNASSIGNED and manifest.min_sequence_number != UNASSIGNED:
+        return manifest
+    if manifest.sequence_number == UNASSIGNED and manifest.added_snapshot_id != snapshot_id:
+        raise ValueError(f"Manifest {manifest.manifest_path} has no sequence number and is not of snapshot {snapshot_id}, which could give it one.")
+    return replace(
+        manifest,
+        sequence_number=sequence_number if manifest.sequence_number == UNASSIGNED else manifest.sequence_number,
+        min_sequence_number=sequence_number if manifest.min_sequence_number == UNASSIGNED else manifest.min_sequence_number,
+    )
 
 
 def _encode_entry(entry: ManifestEntry, snapshot_id: int) -> bytes:
@@ -210,16 +251,14 @@ def _partition_encoder(kind: IcebergType) -> avro.Encoder:
     return avro.encode_long
 
 
-def _encode_manifest(manifest: ManifestFile, snapshot_id: int, sequence_number: int, format_version: int) -> bytes:
+def _encode_manifest(manifest: ManifestFile, format_version: int) -> bytes:
     """A line of the list, its fields in the order of `avro_schemas.manifest_file`."""
-    if manifest.sequence_number == UNASSIGNED and manifest.added_snapshot_id != snapshot_id:
-        raise ValueError(f"Manifest {manifest.manifest_path} has no sequence number and is not of snapshot {snapshot_id}, which could give it one.")
     numbers = (
         manifest.manifest_length,
         manifest.partition_spec_id,
         manifest.content,
-        sequence_number if manifest.sequence_number == UNASSIGNED else manifest.sequence_number,
-        sequence_number if manifest.min_sequence_number == UNASSIGNED else manifest.min_sequence_number,
+        manifest.sequence_number,
+        manifest.min_sequence_number,
         manifest.added_snapshot_id,
         manifest.added_files_count,
         manifest.existing_files_count,

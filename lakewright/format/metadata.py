@@ -62,6 +62,16 @@ class Snapshot:
     def schema_id(self) -> int | None:
         return self.raw.get("schema-id")
 
+    @property
+    def first_row_id(self) -> int | None:
+        """Of format 3: the row ids of this snapshot start here."""
+        return self.raw.get("first-row-id")
+
+    @property
+    def added_rows(self) -> int | None:
+        """Of format 3: how many row ids this snapshot took."""
+        return self.raw.get("added-rows")
+
 
 class Metadata:
     """One version of a table. Never changed in place: `commit.updates.apply` makes the next one."""
@@ -88,6 +98,11 @@ class Metadata:
     @property
     def last_sequence_number(self) -> int:
         return int(self.raw.get("last-sequence-number", 0))
+
+    @property
+    def next_row_id(self) -> int:
+        """Of format 3: the first row id that no snapshot of any branch has taken."""
+        return int(self.raw.get("next-row-id") or 0)
 
     @property
     def last_column_id(self) -> int:
@@ -140,6 +155,9 @@ class Metadata:
         return snapshot_id in self._snapshots
 
     def snapshot(self, snapshot_id: int) -> Snapshot:
+        newest = (self.raw.get("snapshots") or [None])[-1]  # mostly the one asked for: then no index of the whole history is made
+        if newest is not None and newest["snapshot-id"] == snapshot_id:
+            return Snapshot(newest)
         if snapshot_id not in self._snapshots:
             raise RefNotFound(f"Snapshot {snapshot_id} is not in the table's history; t.history() lists those that are.")
         return Snapshot(self._snapshots[snapshot_id])

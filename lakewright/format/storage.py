@@ -8,12 +8,10 @@ import os
 import shutil
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
 from urllib.parse import urlparse
 
-from pyarrow.fs import FileSelector, FileSystem, FileType
+from pyarrow.fs import FileSelector, FileSystem, FileType, LocalFileSystem
 from pyiceberg.io import FileIO
-from pyiceberg.io.pyarrow import PyArrowFileIO
 
 from lakewright.errors import PermissionRefused, StorageFull
 
@@ -50,9 +48,13 @@ def local_path(location: str) -> str | None:
 
 
 def filesystem(io: FileIO, location: str) -> tuple[FileSystem, str]:
-    properties: dict[str, Any] = io.properties
-    pyarrow_io = io if isinstance(io, PyArrowFileIO) else PyArrowFileIO(properties)
-    scheme, netloc, path = PyArrowFileIO.parse_location(location, properties)
+    root = local_path(location)
+    if root is not None:
+        return LocalFileSystem(), root
+    from pyiceberg.io.pyarrow import PyArrowFileIO  # takes a second to import
+
+    pyarrow_io = io if isinstance(io, PyArrowFileIO) else PyArrowFileIO(io.properties)
+    scheme, netloc, path = PyArrowFileIO.parse_location(location, io.properties)
     return pyarrow_io.fs_by_scheme(scheme, netloc), path
 
 

@@ -14,7 +14,7 @@ from pyiceberg.partitioning import PartitionSpec
 from lakewright.plan.write_plan import WritePlan
 from lakewright.read.arrow_scan import ArrowFile, ArrowRead
 
-FILE, POSITION, ACTION, CLAUSE, ROW_ID = "_lw_file", "_lw_pos", "_lw_action", "_lw_clause", "_lw_row_id"
+FILE, POSITION, ACTION, CLAUSE, ROW_ID = "_lw_target", "_lw_pos", "_lw_action", "_lw_clause", "_lw_row_id"
 DELTA_COLUMNS = (FILE, POSITION, ACTION, CLAUSE, ROW_ID)
 NO_FILE = -1  # FILE of an inserted row
 MATCH, DELETE, UPDATE, MOVE, INSERT = range(5)

@@ -14,7 +14,7 @@ from lakewright.plan.transform_columns import source_column, with_transform
 from lakewright.plan.write_plan import WritePlan
 
 if TYPE_CHECKING:
-    from pyspark.sql import Column, DataFrame
+    from pyspark.sql import Column, DataFrame, SparkSession
 
 PARTITION_PREFIX, SORT_PREFIX = "__lw_p", "__lw_s"
 # Shuffled rows are compressed by row and with a fast codec; the same rows take less than half in Parquet.
@@ -37,12 +37,19 @@ def partition_fields(spec: PartitionSpec) -> list[tuple[int, PartitionField]]:
     return [(index, field) for index, field in enumerate(spec.fields) if not isinstance(field.transform, VoidTransform)]
 
 
-def distribution_settings(plan: WritePlan) -> dict[str, str]:
-    """Session settings under which `distribute` and the job after it must run."""
+def distribution_settings(plan: WritePlan, spark: SparkSession) -> dict[str, str]:
+    """Session settings under which `distribute` and the job after it must run.
+
+    A partition is one task's wherever it lands, so after a hash many small tasks write the same files as few large ones, and
+    leave no core idle at the end; after a range each task begins files of its own.
+    """
     if plan.distribution == "none":
         return {}
     size = plan.options[ADVISORY_PARTITION_SIZE] or plan.options[TARGET_FILE_SIZE] * SHUFFLE_EXPANSION
-    return {"spark.sql.adaptive.enabled": "true", "spark.sql.adaptive.advisoryPartitionSizeInBytes": str(size)}
+    wanted = {"spark.sql.adaptive.enabled": "true", "spark.sql.adaptive.advisoryPartitionSizeInBytes": str(size)}
+    if plan.distribution == "hash":
+        wanted["spark.sql.adaptive.coalescePartitions.minPartitionNum"] = str(spark.conf.get("spark.sql.shuffle.partitions"))
+    return wanted
 
 
 def with_partition_columns(plan: WritePlan, df: DataFrame) -> tuple[DataFrame, list[str]]:

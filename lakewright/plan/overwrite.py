@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -23,7 +23,7 @@ from lakewright.plan.partition_scope import outside_partitions
 from lakewright.plan.write_plan import WritePlan
 from lakewright.read.frame import to_dataframe
 from lakewright.read.prune import UNREADABLE, comparable, optional_schema, partition_wraps
-from lakewright.read.scan import Scan, live_entries, plan_scan
+from lakewright.read.scan import FileScan, Scan, live_entries, plan_scan
 from lakewright.session import time_zone
 from lakewright.write.engine import write_files
 
@@ -36,6 +36,7 @@ class Replacement:
     """Files to remove, the rows of them to keep, and the part of the table this decision rests on."""
 
     removed: frozenset[str] = frozenset()
+    removed_vectors: frozenset[str] = frozenset()
     filter: BooleanExpression = field(default_factory=AlwaysTrue)
     partitions: PartitionScope | None = None
     where: Filter | None = None
@@ -52,7 +53,7 @@ class Replacement:
 def plan_replacement(spark: SparkSession, state: TableState, metadata: Metadata, head: Snapshot | None, where: str | Column | None) -> Replacement:
     """Everything, or what `where` selects. A file that matches only in part is removed and its other rows are kept."""
     if where is None:
-        return Replacement(removed=frozenset(e.data_file.file_path for e in live_entries(state.io, metadata, head, with_metrics=False)))
+        return everything(state, metadata, head)
     chosen = parse_where(where, metadata.schema, state.name, session_tz=time_zone(spark), deterministic=True)
     scan = plan_scan(state.io, metadata, head, chosen, with_metrics=True)
     whole = WholeFiles(chosen.strict, metadata)
@@ -62,8 +63,15 @@ def plan_replacement(spark: SparkSession, state: TableState, metadata: Metadata,
         stored = to_dataframe(spark, state.io, metadata, Scan(scan.snapshot, partial))
         with resolving(where, state.name):
             kept = stored.filter(_outside(chosen.sql))
-    removed = with_their_deletes(state, metadata, head, scan)
-    return Replacement(removed, chosen.iceberg, None, chosen, kept)
+    removed, vectors = with_their_deletes(state, metadata, head, scan.files)
+    return Replacement(removed, vectors, chosen.iceberg, None, chosen, kept)
+
+
+def everything(state: TableState, metadata: Metadata, head: Snapshot | None) -> Replacement:
+    """All files of a snapshot, deletes included."""
+    live = [entry.data_file for entry in live_entries(state.io, metadata, head, with_metrics=False)]
+    vectors = frozenset(f.referenced_data_file for f in live if f.is_vector and f.referenced_data_file is not None)
+    return Replacement(frozenset(f.file_path for f in live if not f.is_vector), vectors)
 
 
 def replaced_partitions(
@@ -80,20 +88,22 @@ def replaced_partitions(
     if other and plan.spec.fields:
         rows = to_dataframe(spark, state.io, metadata, Scan(scan.snapshot, tuple(other)))
         kept = write_files(plan, outside_partitions(plan, rows, scope.partitions))
-    removed = with_their_deletes(state, metadata, head, Scan(scan.snapshot, (*same, *other)))
-    return Replacement(removed, partitions=scope), kept
+    removed, vectors = with_their_deletes(state, metadata, head, (*same, *other))
+    return Replacement(removed, vectors, partitions=scope), kept
 
 
-def with_their_deletes(state: TableState, metadata: Metadata, head: Snapshot | None, removed: Scan) -> frozenset[str]:
-    """Paths of the files and of delete files that apply to nothing else."""
-    paths = set(removed.paths)
-    if any(f.deletes for f in removed.files):
+def with_their_deletes(state: TableState, metadata: Metadata, head: Snapshot | None, removed: Sequence[FileScan]) -> tuple[frozenset[str], frozenset[str]]:
+    """Paths of the files and of delete files that apply to nothing else; and those of the files that have a vector, which goes too."""
+    paths = {f.data_file.file_path for f in removed}
+    vectors = frozenset(f.data_file.file_path for f in removed if any(d.is_vector for d in f.deletes))
+    if any(not d.is_vector for f in removed for d in f.deletes):
         users: dict[str, set[str]] = defaultdict(set)
         for scanned in plan_scan(state.io, metadata, head).files:
             for delete in scanned.deletes:
-                users[delete.data_file.file_path].add(scanned.data_file.file_path)
+                if not delete.is_vector:
+                    users[delete.data_file.file_path].add(scanned.data_file.file_path)
         paths |= {delete for delete, using in users.items() if using <= paths}
-    return frozenset(paths)
+    return frozenset(paths), vectors
 
 
 class WholeFiles:

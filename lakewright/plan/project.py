@@ -32,7 +32,7 @@ def project(df: DataFrame, reconciled: Reconciled, field_ids: bool = False) -> D
 def _column(assign: Assign, field_ids: bool) -> Column:
     from pyspark.sql import functions as F
 
-    value = _value(None if assign.source is None else F.col("`" + assign.source.replace("`", "``") + "`"), assign)
+    value = assigned_value(None if assign.source is None else F.col("`" + assign.source.replace("`", "``") + "`"), assign)
     if not field_ids:
         plain = assign.source == assign.field.name and isinstance(assign.conversion, Keep) and not assign.no_nulls
         return value if plain else value.alias(assign.field.name)
@@ -41,7 +41,8 @@ def _column(assign: Assign, field_ids: bool) -> Column:
     return value.alias(assign.field.name, metadata={FIELD_ID: assign.field.field_id})
 
 
-def _value(source: Column | None, assign: Assign) -> Column:
+def assigned_value(source: Column | None, assign: Assign) -> Column:
+    """The value of one field; None stands for a field the rows do not have."""
     from pyspark.sql import functions as F
 
     if source is None:
@@ -60,7 +61,7 @@ def _converted(value: Column, conversion: Conversion, path: str) -> Column:
         case Cast():
             return _cast(value, conversion, path)
         case ToStruct(fields):
-            made = F.struct(*(_value(None if a.source is None else value.getField(a.source), a).alias(a.field.name) for a in fields))
+            made = F.struct(*(assigned_value(None if a.source is None else value.getField(a.source), a).alias(a.field.name) for a in fields))
             return F.when(value.isNotNull(), made)
         case ToList(element, no_nulls):
             where = f"{path}.element"

@@ -8,7 +8,7 @@ from enum import Enum
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from pyspark.sql import Column
+    from pyspark.sql import Column, DataFrame
 
 MAIN = "main"
 
@@ -26,6 +26,54 @@ class WriteRequest:
     mode: WriteMode
     where: str | Column | None = None
     overwrite_schema: bool = False
+    branch: str = MAIN
+    token: str | None = None
+    snapshot_properties: Mapping[str, str] = field(default_factory=dict)
+    options: Mapping[str, Any] = field(default_factory=dict)
+
+
+class Command(Enum):
+    DELETE = "delete"
+    UPDATE = "update"
+    MERGE = "merge"
+
+
+class When(Enum):
+    MATCHED = "matched"
+    NOT_MATCHED = "not matched"
+    NOT_MATCHED_BY_SOURCE = "not matched by source"
+
+
+class Then(Enum):
+    DELETE = "delete"
+    UPDATE = "update"
+    INSERT = "insert"
+
+
+@dataclass(frozen=True)
+class Clause:
+    """WHEN … [AND condition] THEN …. values: column to expression; None stands for all columns, from the source's of the same names."""
+
+    when: When
+    then: Then
+    condition: str | Column | None = None
+    values: Mapping[str, Any] | None = None
+
+    def __str__(self) -> str:
+        return f"WHEN {self.when.value.upper()} THEN {self.then.value.upper()}"
+
+
+@dataclass(frozen=True)
+class RowRequest:
+    """A DELETE or UPDATE of the rows `where` selects (one clause says what happens to them), or a MERGE of a source."""
+
+    command: Command
+    clauses: tuple[Clause, ...]
+    where: str | Column | None = None
+    source: DataFrame | None = None
+    on: str | Column | None = None
+    target_alias: str = "t"
+    source_alias: str = "s"
     branch: str = MAIN
     token: str | None = None
     snapshot_properties: Mapping[str, str] = field(default_factory=dict)

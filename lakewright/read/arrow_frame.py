@@ -9,9 +9,10 @@ from math import ceil
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
-from pyiceberg.io import FileIO, load_file_io
+from pyiceberg.io import FileIO
 from pyiceberg.schema import Schema
 
+from lakewright.format.local_io import open_io
 from lakewright.format.metadata import Metadata
 from lakewright.plan.types import spark_struct
 from lakewright.read.arrow_scan import ArrowFile, ArrowRead, DeletedRows, arrow_file, arrow_read, read_batches
@@ -48,7 +49,7 @@ def _read_tasks(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
 
 
 def read_share(properties: dict[str, str], read: ArrowRead, files: list[ArrowFile]) -> Iterator[pa.RecordBatch]:
-    io = load_file_io(properties, files[0].scan.data_file.file_path)
+    io = open_io(properties, files[0].scan.data_file.file_path)
     deletes = DeletedRows(io, read)
     for file in files:
         yield from read_batches(io, read, file, deletes)

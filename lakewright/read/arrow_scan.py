@@ -4,24 +4,24 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
 from pyiceberg.io import FileIO
 from pyiceberg.schema import Schema
 from pyiceberg.table.name_mapping import NameMapping
 
-from lakewright.errors import CorruptFile
+from lakewright.format.deletion_vector import Positions, to_array
 from lakewright.format.metadata import Metadata
 from lakewright.read.deletes import DeleteFile
-from lakewright.read.footers import identity_value, layout_in, missing, name_mapping
+from lakewright.read.footers import identity_value, layout_in, name_mapping
 from lakewright.read.layout import FILE, POSITION
 from lakewright.read.native_deletes import dropped_fields, equality_ids, path_to
+from lakewright.read.parquet import opened
+from lakewright.read.positions import DeletedPositions
 from lakewright.read.projection import output_schema, project
 from lakewright.read.scan import FileScan
 
@@ -68,7 +68,7 @@ def read_batches(io: FileIO, read: ArrowRead, file: ArrowFile, deletes: DeletedR
     gone = deletes.positions(file.scan)
     values = deletes.values(file.scan)
     for start, batch in _batches(io, read, file, read.wide if values else read.schema):
-        keep = _kept(batch, start, gone, values)
+        keep = kept(batch, start, gone, values)
         columns = batch.columns[: len(read.schema.fields)]
         if read.with_position:
             columns.append(pa.repeat(data_file.file_path, batch.num_rows))
@@ -84,18 +84,12 @@ class DeletedRows:
 
     def __init__(self, io: FileIO, read: ArrowRead) -> None:
         self.io, self.read = io, read
-        self._positions: dict[str, pa.Table] = {}
+        self._positions = DeletedPositions(io)
         self._values: dict[str, set[tuple[Any, ...]]] = {}
 
-    def positions(self, scan: FileScan) -> np.ndarray[Any, np.dtype[np.int64]]:
+    def positions(self, scan: FileScan) -> Positions:
         """Positions deleted in a file, sorted."""
-        found = [np.empty(0, np.int64)]
-        for delete in scan.deletes:
-            if delete.is_position:
-                table = self._position_table(delete)
-                own = table.filter(pc.equal(table["file_path"], scan.data_file.file_path))
-                found.append(own["pos"].to_numpy().astype(np.int64))
-        return np.unique(np.concatenate(found))
+        return to_array(self._positions.of(scan))
 
     def values(self, scan: FileScan) -> list[tuple[list[list[str]], set[tuple[Any, ...]]]]:
         """For each set of columns that deletes compare: their paths and the values deleted."""
@@ -105,12 +99,6 @@ class DeletedRows:
                 ids = tuple(sorted(delete.data_file.equality_ids))
                 groups[ids] = groups.get(ids, set()) | self._value_set(delete, ids)
         return [([path_to(self.read.wide, i) for i in ids], values) for ids, values in groups.items()]
-
-    def _position_table(self, delete: DeleteFile) -> pa.Table:
-        if delete.path not in self._positions:
-            with _opened(self.io, delete.path) as parquet:
-                self._positions[delete.path] = parquet.read(columns=["file_path", "pos"])
-        return self._positions[delete.path]
 
     def _value_set(self, delete: DeleteFile, ids: tuple[int, ...]) -> set[tuple[Any, ...]]:
         if delete.path not in self._values:
@@ -123,7 +111,7 @@ class DeletedRows:
 
 def _batches(io: FileIO, read: ArrowRead, file: ArrowFile, schema: Schema) -> Iterator[tuple[int, pa.RecordBatch]]:
     """Each batch with the position of its first row."""
-    with _opened(io, file.scan.data_file.file_path) as parquet:
+    with opened(io, file.scan.data_file.file_path) as parquet:
         layout = layout_in(file.scan.data_file, parquet.schema_arrow, schema, read.mapping)
         columns = [layout.names[f.field_id] for f in schema.fields if f.field_id not in layout.absent]
         start = 0
@@ -132,21 +120,7 @@ def _batches(io: FileIO, read: ArrowRead, file: ArrowFile, schema: Schema) -> It
             start += batch.num_rows
 
 
-@contextmanager
-def _opened(io: FileIO, path: str) -> Iterator[pq.ParquetFile]:
-    """A Parquet file on any store, with errors that name it."""
-    try:
-        with io.new_input(path).open() as stream:
-            yield pq.ParquetFile(stream, pre_buffer=True)
-    except FileNotFoundError as error:
-        raise missing(path) from error
-    except (OSError, pa.ArrowException) as error:
-        raise CorruptFile(f"Data file {path} cannot be read: {error}") from error
-
-
-def _kept(
-    batch: pa.RecordBatch, start: int, gone: np.ndarray[Any, np.dtype[np.int64]], values: list[tuple[list[list[str]], set[tuple[Any, ...]]]]
-) -> pa.Array | None:
+def kept(batch: pa.RecordBatch, start: int, gone: Positions, values: list[tuple[list[list[str]], set[tuple[Any, ...]]]]) -> pa.Array | None:
     """Which rows stay; None for all."""
     keep = None
     first, last = np.searchsorted(gone, (start, start + batch.num_rows))

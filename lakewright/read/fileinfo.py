@@ -11,6 +11,7 @@ from pyiceberg.types import LongType, NestedField, StringType
 
 from lakewright.errors import DuplicateColumn
 from lakewright.format.data_file import DataFile
+from lakewright.format.lineage import ROW_ID, ROW_ID_NAME, ROW_SEQUENCE, ROW_SEQUENCE_NAME
 from lakewright.format.metadata import Metadata
 from lakewright.format.paths import partition_path
 from lakewright.read.layout import FILE, POSITION, placeholder
@@ -24,25 +25,26 @@ if TYPE_CHECKING:
 METADATA_COLUMNS = {
     "_commit_id": "bigint",
     "_commit_time": "timestamp",
-    "_row_id": "bigint",
-    "_last_updated_sequence_number": "bigint",
+    ROW_ID_NAME: "bigint",
+    ROW_SEQUENCE_NAME: "bigint",
     "_key": "string",
     "_partition": "string",
     "_spec_id": "int",
     "_file": "string",
     "_pos": "bigint",
 }
-ROW_ID_FIELD, ROW_SEQUENCE_FIELD = 2147483540, 2147483539
 KEY, PATH, SEQUENCE, SNAPSHOT, TIME, SPEC, PARTITION, FIRST_ROW = (
     f"_lw_info_{name}" for name in ("key", "path", "sequence", "snapshot", "time", "spec", "partition", "first_row")
 )
+
+COMMIT_SEQUENCE, COMMIT, COMMIT_TIME = (f"_lw_commit_{name}" for name in ("sequence", "id", "time"))
 
 
 def lineage_fields(metadata: Metadata) -> list[NestedField]:
     """Row ids and sequence numbers that v3 files may hold for rows moved from other files."""
     if metadata.format_version < 3:
         return []
-    return [NestedField(i, placeholder(i), LongType(), required=False) for i in (ROW_ID_FIELD, ROW_SEQUENCE_FIELD)]
+    return [NestedField(i, placeholder(i), LongType(), required=False) for i in (ROW_ID, ROW_SEQUENCE)]
 
 
 def check_no_clash(schema: Schema, table: str | None) -> None:
@@ -60,18 +62,23 @@ def with_file_info(spark: SparkSession, metadata: Metadata, files: Sequence[File
     """The frame with what is known of each row's file. `key` turns a file's path into what FILE holds."""
     from pyspark.sql import functions as F
 
-    return frame.join(F.broadcast(_file_info(spark, metadata, files, key)), F.col(FILE) == F.col(KEY), "left")
+    frame = frame.join(F.broadcast(_file_info(spark, metadata, files, key)), F.col(FILE) == F.col(KEY), "left")
+    if metadata.format_version < 3:
+        return frame
+    return frame.join(F.broadcast(_commits(spark, metadata)), F.col(placeholder(ROW_SEQUENCE)) == F.col(COMMIT_SEQUENCE), "left")
 
 
 def metadata_values(metadata: Metadata, schema: Schema) -> list[Column]:
     """The columns of `metadata=True`, from a frame that went through `with_file_info`."""
     from pyspark.sql import functions as F
 
-    row_id, sequence = F.col(FIRST_ROW) + F.col(POSITION), F.col(SEQUENCE)
+    row_id, sequence, commit, time = F.col(FIRST_ROW) + F.col(POSITION), F.col(SEQUENCE), F.col(SNAPSHOT), F.col(TIME)
     if metadata.format_version >= 3:
-        row_id = F.coalesce(F.col(placeholder(ROW_ID_FIELD)), row_id)
-        sequence = F.coalesce(F.col(placeholder(ROW_SEQUENCE_FIELD)), sequence)
-    values = (F.col(SNAPSHOT), F.col(TIME), row_id, sequence, _key(schema), F.col(PARTITION), F.col(SPEC), F.col(PATH), F.col(POSITION))
+        is_older = F.col(placeholder(ROW_SEQUENCE)).isNotNull()  # than its file: it was copied there unchanged
+        row_id = F.coalesce(F.col(placeholder(ROW_ID)), row_id)
+        sequence = F.coalesce(F.col(placeholder(ROW_SEQUENCE)), sequence)
+        commit, time = F.when(is_older, F.col(COMMIT)).otherwise(commit), F.when(is_older, F.col(COMMIT_TIME)).otherwise(time)
+    values = (commit, time, row_id, sequence, _key(schema), F.col(PARTITION), F.col(SPEC), F.col(PATH), F.col(POSITION))
     return [value.alias(name) for name, value in zip(METADATA_COLUMNS, values, strict=True)]
 
 
@@ -118,5 +125,16 @@ def _file_info(spark: SparkSession, metadata: Metadata, files: Sequence[FileScan
         SPEC: pa.array([d.spec_id for d in data], pa.int32()),
         PARTITION: pa.array([partitions.of(d) for d in data], pa.string()),
         FIRST_ROW: pa.array([d.first_row_id for d in data], pa.int64()),
+    }
+    return spark.createDataFrame(pa.table(columns))
+
+
+def _commits(spark: SparkSession, metadata: Metadata) -> DataFrame:
+    """Snapshots by their sequence number, as far as the history is kept; those of format 1 have none of their own."""
+    known = [snapshot for snapshot in metadata.snapshots() if snapshot.sequence_number]
+    columns = {
+        COMMIT_SEQUENCE: pa.array([snapshot.sequence_number for snapshot in known], pa.int64()),
+        COMMIT: pa.array([snapshot.snapshot_id for snapshot in known], pa.int64()),
+        COMMIT_TIME: pa.array([snapshot.timestamp_ms * 1000 for snapshot in known], pa.int64()).cast(pa.timestamp("us", tz="UTC")),
     }
     return spark.createDataFrame(pa.table(columns))

@@ -44,7 +44,7 @@ def to_dataframe(
     schema = schema or metadata.schema
     if metadata_columns:
         check_no_clash(schema, table)
-    native, arrow = _split(spark, scan.files, engine)
+    native, arrow = split_by_engine(spark, scan.files, engine)
     frames = _native_frames(spark, io, metadata, native, schema, metadata_columns)
     if arrow:
         frames.append(_arrow_frame(spark, io, metadata, arrow, schema, metadata_columns))
@@ -52,7 +52,7 @@ def to_dataframe(
     return frame if where is None else frame.where(where)
 
 
-def _split(spark: SparkSession, files: Sequence[FileScan], engine: str) -> tuple[list[FileScan], list[FileScan]]:
+def split_by_engine(spark: SparkSession, files: Sequence[FileScan], engine: str) -> tuple[list[FileScan], list[FileScan]]:
     """Which files Spark reads and which Arrow reads."""
     if engine == ARROW:
         return [], list(files)

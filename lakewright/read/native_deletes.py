@@ -1,4 +1,4 @@
-"""Applying delete files to a native scan: anti joins that Spark plans, on file and position or on the equality columns."""
+"""Applying deletes to a native scan: anti joins that Spark plans, for positions and on the equality columns."""
 
 from __future__ import annotations
 
@@ -15,8 +15,9 @@ from pyiceberg.types import NestedField, StructType
 from lakewright.errors import CorruptFile
 from lakewright.format.metadata import Metadata
 from lakewright.read.deletes import DeleteFile, is_unpartitioned
-from lakewright.read.layout import FILE, POSITION, placeholder
-from lakewright.read.native import open_parquet, quoted, scan_native
+from lakewright.read.layout import FILE, placeholder
+from lakewright.read.native import quoted, scan_native
+from lakewright.read.native_positions import without_positions
 from lakewright.read.paths import reported_path, spark_path
 from lakewright.read.prune import partition_key
 from lakewright.read.scan import FileScan
@@ -24,7 +25,6 @@ from lakewright.read.scan import FileScan
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
 
-BROADCAST_POSITIONS = 1_000_000
 SEQUENCE, SCOPE = "_lw_scope_sequence", "_lw_scope"
 
 
@@ -46,7 +46,7 @@ def dropped_fields(metadata: Metadata, schema: Schema, ids: Iterable[int]) -> li
 
 def apply_deletes(spark: SparkSession, io: FileIO, metadata: Metadata, files: Sequence[FileScan], schema: Schema, frame: DataFrame) -> DataFrame:
     """The rows that no delete file removes. The frame has FILE, POSITION and every column that deletes compare."""
-    frame = _without_positions(spark, files, frame)
+    frame = without_positions(spark, io, files, frame)
     groups: dict[tuple[int, ...], dict[str, DeleteFile]] = defaultdict(dict)
     for delete in (d for file in files for d in file.deletes if not d.is_position):
         groups[tuple(sorted(delete.data_file.equality_ids))][delete.path] = delete
@@ -57,33 +57,6 @@ def apply_deletes(spark: SparkSession, io: FileIO, metadata: Metadata, files: Se
     for ids, deletes in groups.items():
         scoped = _without_equal(spark, io, metadata, list(deletes.values()), ids, schema, scopes, scoped)
     return scoped.drop(SEQUENCE, SCOPE, "_lw_scope_of")
-
-
-def _without_positions(spark: SparkSession, files: Sequence[FileScan], frame: DataFrame) -> DataFrame:
-    from pyspark.sql import functions as F
-
-    targets = [file for file in files if any(d.is_position for d in file.deletes)]
-    if not targets:
-        return frame
-    deletes = {d.path: d for file in targets for d in file.deletes if d.is_position}
-    lookup = pa.table(
-        {
-            "_lw_target": [file.data_file.file_path for file in targets],
-            "_lw_target_reported": [_reported(spark, file.data_file.file_path) for file in targets],
-            "_lw_target_sequence": pa.array([file.sequence_number for file in targets], pa.int64()),
-        }
-    )
-    removed = open_parquet(spark, list(deletes), "file_path string, pos bigint")
-    removed = removed.withColumn(FILE, removed.metadataColumn("_metadata")["file_path"])
-    sequences = pa.table(
-        {"_lw_delete": [_reported(spark, path) for path in deletes], SEQUENCE: pa.array([d.sequence_number for d in deletes.values()], pa.int64())}
-    )
-    removed = removed.join(_broadcast(spark.createDataFrame(sequences)), F.col(FILE) == F.col("_lw_delete"))
-    applies = (F.col("file_path") == F.col("_lw_target")) & (F.col(SEQUENCE) >= F.col("_lw_target_sequence"))
-    removed = removed.join(_broadcast(spark.createDataFrame(lookup)), applies).select("_lw_target_reported", "pos")
-    if sum(d.data_file.record_count for d in deletes.values()) <= BROADCAST_POSITIONS:
-        removed = _broadcast(removed)
-    return frame.join(removed, (frame[FILE] == removed["_lw_target_reported"]) & (frame[POSITION] == removed["pos"]), "left_anti")
 
 
 class _Scopes:

@@ -7,8 +7,9 @@ from collections.abc import Sequence
 from typing import Any
 
 import pyarrow as pa
-from pyiceberg.io.pyarrow import schema_to_pyarrow
 from pyiceberg.types import IcebergType, UUIDType
+
+from lakewright.format import arrow_types
 
 
 def internal_array(values: Sequence[Any], source: IcebergType) -> pa.Array:
@@ -23,7 +24,7 @@ def internal_array(values: Sequence[Any], source: IcebergType) -> pa.Array:
 
 def arrow_type(source: IcebergType) -> pa.DataType:
     """The Arrow type of a primitive, with the small offsets Spark takes."""
-    target: pa.DataType = schema_to_pyarrow(source, include_field_ids=False)
+    target = arrow_types.arrow_type(source)
     if pa.types.is_large_string(target):
         return pa.string()
     if pa.types.is_large_binary(target) or pa.types.is_fixed_size_binary(target):

@@ -6,7 +6,7 @@ import difflib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
-from lakewright.catalogs import open_catalog
+from lakewright.catalogs import open_catalog, open_sqlite
 from lakewright.commit.store import Store, TableState, open_store
 from lakewright.config import LakeConfig, resolve_lake
 from lakewright.errors import ConfigurationError, InvalidOption, UnknownOption, UnsupportedOperation
@@ -70,7 +70,7 @@ def place(options: Mapping[str, str]) -> Place:
 
 def load(where: Place) -> tuple[Store, TableState]:
     """The table as it is now. Only `connect` makes a lake, so a mistyped one is not made here."""
-    store = open_store(open_catalog(where.lake, create=False))
+    store = open_store(open_sqlite(where.lake) if where.lake.embedded else open_catalog(where.lake, create=False))
     return store, store.load(where.identifier)
 
 

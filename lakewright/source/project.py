@@ -6,8 +6,6 @@ from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
-from pyiceberg.expressions.visitors import bind
-from pyiceberg.io.pyarrow import expression_to_pyarrow
 from pyiceberg.schema import Schema
 from pyiceberg.types import FixedType, IcebergType, TimestamptzType, UUIDType
 
@@ -16,7 +14,6 @@ from lakewright.plan.conversion import Assign, Cast, Conversion, Keep, Reconcile
 from lakewright.plan.filters import Filter
 from lakewright.plan.project import UUID_TEXT
 from lakewright.plan.types import spark_type
-from lakewright.read.prune import spark_semantics
 from lakewright.source.arrow_types import arrow_type
 
 
@@ -28,6 +25,11 @@ def project_batch(batch: pa.RecordBatch, reconciled: Reconciled, table: str) -> 
 
 def inside(batch: pa.RecordBatch, where: Filter, schema: Schema, table: str) -> pa.RecordBatch:
     """The batch, once every row is found to be one the overwrite replaces; a condition that is null is not true."""
+    from pyiceberg.expressions.visitors import bind
+    from pyiceberg.io.pyarrow import expression_to_pyarrow  # takes a second to import, and most writes have no filter
+
+    from lakewright.read.prune import spark_semantics
+
     condition = expression_to_pyarrow(bind(schema, spark_semantics(where.iceberg, schema), case_sensitive=True))
     if pa.Table.from_batches([batch]).filter(condition).num_rows < batch.num_rows:
         raise RowsOutsideFilter(

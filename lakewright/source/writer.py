@@ -2,7 +2,7 @@
 
 Spark runs each step in a process of its own: `writer()` begins the run, each task renews its lease and writes, and `commit()` or
 `abort()` ends it. Only tasks see the session's settings, so they bring them along in their messages, and everything that depends
-on them is worked out from there.
+on them is worked out from there. Each step imports what it alone needs, since it does so anew each time.
 """
 
 from __future__ import annotations
@@ -19,20 +19,15 @@ from pyspark import TaskContext
 from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
 from pyspark.sql.types import StructType
 
-from lakewright.commit.publish import find_token
 from lakewright.commit.runs import RUNNING, Run, RunRecord, data_prefix, new_run_id, read_record, record_path
 from lakewright.commit.store import TableState
 from lakewright.commit.updates import now_ms
-from lakewright.commit.validate import require_branch
 from lakewright.errors import WriteFailed
 from lakewright.format.storage import delete_file
 from lakewright.options import LEASE_SECONDS, resolve
-from lakewright.source.commit import abandon, publish_files
 from lakewright.source.options import SourceWrite
-from lakewright.source.project import inside, project_batch
 from lakewright.source.run import SourceRun, require_no_key, seen_settings, without_history
 from lakewright.write.messages import TaskMessage
-from lakewright.write.task import write_batches
 
 log = logging.getLogger("lakewright")
 
@@ -47,6 +42,9 @@ class SourceMessage(WriterCommitMessage):
 
 def begin_write(request: SourceWrite, state: TableState, rows: StructType) -> DataSourceArrowWriter:
     """Check what can be checked without the session, and begin the run; a token already committed makes it a no-op."""
+    from lakewright.commit.publish import find_token
+    from lakewright.commit.validate import require_branch
+
     require_branch(state.metadata, request.branch, state.name)
     require_no_key(state)
     earlier = find_token(state.metadata, request.branch, request.token)
@@ -75,6 +73,9 @@ class LakeWriter(DataSourceArrowWriter):
         self.run = run
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
+        from lakewright.source.project import inside, project_batch
+        from lakewright.write.task import write_batches
+
         context = TaskContext.get()
         assert context is not None
         session = seen_settings(context)
@@ -91,9 +92,13 @@ class LakeWriter(DataSourceArrowWriter):
         return SourceMessage(written, session)
 
     def commit(self, messages: list[Any]) -> None:
+        from lakewright.source.commit import publish_files
+
         publish_files(self.run, [message.written for message in messages], messages[0].session)
 
     def abort(self, messages: list[Any]) -> None:
+        from lakewright.source.commit import abandon
+
         abandon(self.run)
 
 

@@ -7,11 +7,11 @@ from uuid import UUID
 
 import pyarrow as pa
 import pyarrow.compute as pc
-from pyiceberg.io.pyarrow import schema_to_pyarrow
 from pyiceberg.schema import Schema
 from pyiceberg.types import DoubleType, FloatType, IcebergType, NestedField, StructType
 
 from lakewright.errors import NullInRequiredColumn
+from lakewright.format.arrow_types import arrow_schema
 
 
 def file_schema(schema: Schema) -> pa.Schema:
@@ -19,8 +19,7 @@ def file_schema(schema: Schema) -> pa.Schema:
 
     Within structs every field may be null in the file, as it must be where the struct itself is; rows are checked instead.
     """
-    made: pa.Schema = schema_to_pyarrow(schema, include_field_ids=True)
-    return pa.schema([field.with_type(_nullable_within(field.type)) for field in made])
+    return pa.schema([field.with_type(_nullable_within(field.type)) for field in arrow_schema(schema)])
 
 
 def to_file_schema(batch: pa.RecordBatch, target: pa.Schema, schema: Schema, table: str) -> pa.RecordBatch:

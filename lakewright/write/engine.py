@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 from urllib.parse import urlparse
 
-from pyiceberg.io import load_file_io
+from pyiceberg.io import FileIO
 from pyiceberg.schema import Schema
 from pyiceberg.types import FixedType, IcebergType, ListType, MapType, StructType, TimeType, UUIDType
 
 from lakewright.errors import CorruptFile, LakewrightError, PermissionRefused, StorageFull, UnsupportedOperation, WriteFailed
 from lakewright.format.data_file import DataFile
+from lakewright.format.local_io import open_io
 from lakewright.options import COMPRESSION, ENGINE, Options
 from lakewright.plan.distribution import distribution_settings
 from lakewright.plan.schema import translate_task_error
@@ -76,11 +78,18 @@ def _obstacle(kind: IcebergType) -> str | None:
 
 def write_files(plan: WritePlan, df: DataFrame) -> list[DataFile]:
     """Write the rows as data files under the plan's prefix. If that fails nothing is left there, and a typed error says why."""
-    io = load_file_io(dict(plan.io_properties), plan.data_prefix)
+    wanted = distribution_settings(plan, df.sparkSession) | (native_settings(plan, df.sparkSession) if plan.engine == NATIVE else {})
+    with writing(plan, df.sparkSession, wanted) as io:
+        return write_native(plan, df, io) if plan.engine == NATIVE else write_arrow(plan, df)
+
+
+@contextmanager
+def writing(plan: WritePlan, spark: SparkSession, wanted: Mapping[str, str]) -> Iterator[FileIO]:
+    """A block whose jobs write below the plan's prefix, under these session settings; what write_files says of failures holds for it."""
+    io = open_io(plan.io_properties, plan.data_prefix)
     try:
-        wanted = distribution_settings(plan) | (native_settings(plan, df.sparkSession) if plan.engine == NATIVE else {})
-        with settings(df.sparkSession, wanted), cancellable(df.sparkSession, f"lakewright-{plan.run_id}"):
-            return write_native(plan, df, io) if plan.engine == NATIVE else write_arrow(plan, df)
+        with settings(spark, wanted), cancellable(spark, f"lakewright-{plan.run_id}"):
+            yield io
     except Exception as error:
         delete_until_quiet(io, plan.data_prefix)
         raise _typed(error, plan.table) from error

@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
-from pyiceberg.io import FileIO, load_file_io
+from pyiceberg.io import FileIO
 
 from lakewright.format.data_file import DataFile
+from lakewright.format.local_io import open_io
 from lakewright.format.metrics import MetricsConfig, data_file_from_footer, nan_statistics
 from lakewright.format.storage import filesystem
 from lakewright.format.transforms import partition_values
@@ -61,7 +62,7 @@ def _in_tasks(plan: WritePlan, spark: SparkSession, made: list[Made]) -> list[Da
 
 
 def _describer(plan: WritePlan) -> Callable[[Made], DataFile]:
-    io = load_file_io(dict(plan.io_properties), plan.data_prefix)
+    io = open_io(plan.io_properties, plan.data_prefix)
     config = MetricsConfig.from_options(plan.options, plan.schema, plan.sort_order)
     return lambda file: _describe(plan, io, config, file)
 

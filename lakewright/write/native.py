@@ -30,13 +30,15 @@ from lakewright.write.row_size import estimated_row_size
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
+ARROW_ZSTD_LEVEL = 1  # both engines write alike; parquet-java's own default is 3, for files hardly smaller
+OPEN_FILES, FEW = "spark.sql.maxConcurrentOutputFileWriters", 4
 CALENDAR, PROLEPTIC_GREGORIAN = "spark.sql.parquet.datetimeRebaseModeInWrite", "CORRECTED"
 
 
 def write_native(plan: WritePlan, df: DataFrame, io: FileIO) -> list[DataFile]:
     staging = f"{plan.data_prefix}/{uuid4().hex[:8]}"
     df, partitions = with_partition_columns(plan, with_field_ids(plan, df))
-    df = distribute(plan, df, partitions, clustered=needs_clustering(plan))
+    df = distribute(plan, df, partitions, clustered=needs_clustering(plan) and not _few_per_task(plan))
     df.write.mode("append").options(**writer_options(plan)).partitionBy(*partitions).parquet(spark_path(df.sparkSession, staging))
     made = list(_made(plan, io, staging))
     files = data_files(plan, df.sparkSession, made)
@@ -49,8 +51,15 @@ def native_settings(plan: WritePlan, spark: SparkSession) -> dict[str, str]:
     if spark.conf.get(CALENDAR) != PROLEPTIC_GREGORIAN:
         wanted[CALENDAR] = PROLEPTIC_GREGORIAN
     if plan.options[FANOUT] and partition_fields(plan.spec):
-        wanted["spark.sql.maxConcurrentOutputFileWriters"] = str(plan.options[MAX_OPEN_FILES])
+        wanted[OPEN_FILES] = str(plan.options[MAX_OPEN_FILES])
+    elif _few_per_task(plan):
+        wanted[OPEN_FILES] = str(min(FEW, plan.options[MAX_OPEN_FILES]))
     return wanted
+
+
+def _few_per_task(plan: WritePlan) -> bool:
+    """Whether most tasks get rows of a handful of partitions, which cost less to keep open than to sort; Spark sorts what is left of a task with more."""
+    return plan.distribution == "hash" and plan.sort_order.is_unsorted
 
 
 def with_field_ids(plan: WritePlan, df: DataFrame) -> DataFrame:
@@ -82,8 +91,11 @@ def writer_options(plan: WritePlan) -> dict[str, str]:
         "parquet.dictionary.page.size": str(options[DICT_SIZE]),
         "maxRecordsPerFile": str(max(1, int(options[TARGET_FILE_SIZE] / (plan.bytes_per_row or estimated_row_size(plan.schema))))),
     }
-    if options[COMPRESSION_LEVEL] is not None:
-        chosen["parquet.compression.codec.zstd.level" if codec == "zstd" else "zlib.compress.level"] = str(options[COMPRESSION_LEVEL])
+    level = options[COMPRESSION_LEVEL]
+    if codec == "zstd":
+        chosen["parquet.compression.codec.zstd.level"] = str(ARROW_ZSTD_LEVEL if level is None else level)
+    elif level is not None:
+        chosen["zlib.compress.level"] = str(level)
     return chosen
 
 

@@ -8,8 +8,8 @@ from itertools import count
 from typing import Any
 
 import pyarrow as pa
-from pyiceberg.io import load_file_io
 
+from lakewright.format.local_io import open_io
 from lakewright.format.metrics import MetricsConfig
 from lakewright.format.storage import delete_file
 from lakewright.options import MAX_OPEN_FILES
@@ -31,7 +31,7 @@ def write_batches(plan: WritePlan, batches: Iterator[pa.RecordBatch], task: int,
     def next_location(partition: tuple[Any, ...]) -> str:
         return file_location(plan, partition, f"{task:05d}-{attempt}-{task_attempt_id}-{next(numbers):05d}.parquet")
 
-    io = load_file_io(dict(plan.io_properties), plan.data_prefix)
+    io = open_io(plan.io_properties, plan.data_prefix)
     schema = file_schema(plan.schema)
     metrics = MetricsConfig.from_options(plan.options, plan.schema, plan.sort_order)
     files = TaskFiles(plan, io, schema, metrics, next_location)

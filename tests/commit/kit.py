@@ -9,6 +9,7 @@ from datetime import date
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 from pyiceberg.io.pyarrow import schema_to_pyarrow
@@ -16,19 +17,22 @@ from pyiceberg.partitioning import PartitionSpec
 from pyiceberg.schema import Schema
 from pyiceberg.table import Table
 from pyiceberg.types import DateType, LongType, NestedField, StringType
+from pyroaring import BitMap64
 
 from lakewright.catalogs import open_catalog
-from lakewright.commit.change import APPEND, OVERWRITE, SnapshotChange, Step
+from lakewright.commit.change import APPEND, OVERWRITE, SnapshotChange, Step, operation_of
 from lakewright.commit.create import first_version
 from lakewright.commit.publish import Published, publish
 from lakewright.commit.result import Commit
 from lakewright.commit.runs import data_prefix, new_run_id
 from lakewright.commit.store import Store, TableState, open_store
 from lakewright.config import resolve_lake
-from lakewright.format.data_file import DataFile, ManifestEntry, ManifestFile
+from lakewright.format.data_file import DATA, DELETED, DataFile, ManifestEntry, ManifestFile
 from lakewright.format.manifests import read_manifest, read_manifest_list
 from lakewright.format.metadata import Metadata
 from lakewright.format.metrics import MetricsConfig, data_file_from_footer
+from lakewright.format.position_deletes import write_position_deletes
+from lakewright.format.puffin import write_vector_files
 from lakewright.format.storage import list_files, local_path
 from lakewright.maintain.orphans import _name, reachable
 from lakewright.options import Options, resolve
@@ -46,14 +50,24 @@ QUICK = {"commit-retry-min-wait-ms": 1, "commit-retry-max-wait-ms": 2}
 class Kit:
     """One table, and short ways to change it and to look at what changed."""
 
-    def __init__(self, folder: Path, partition_by: Sequence[str] = (), sort_by: Sequence[str] = (), properties: Mapping[str, str] | None = None) -> None:
-        self.config = resolve_lake(str(folder))
+    def __init__(
+        self,
+        folder: Path | str,
+        partition_by: Sequence[str] = (),
+        sort_by: Sequence[str] = (),
+        properties: Mapping[str, str] | None = None,
+        format_version: int = 2,
+        catalog: Mapping[str, Any] | None = None,
+        name: str = "t",
+    ) -> None:
+        self.config = resolve_lake(str(folder), catalog)
+        self.identifier = ("db", name)
         self.catalog = open_catalog(self.config)
         self.store: Store = open_store(self.catalog)
         self.catalog.create_namespace_if_not_exists(("db",))
         spec, order = build_spec(SCHEMA, partition_by), build_sort_order(SCHEMA, sort_by)
-        metadata = first_version(f"{self.config.location}/db/t", SCHEMA, spec, order, dict(properties or {}), 2)
-        self.state = self.store.create(("db", "t"), metadata, new_run_id())
+        metadata = first_version(f"{self.config.location}/db/{name}", SCHEMA, spec, order, dict(properties or {}), format_version)
+        self.state = self.store.create(self.identifier, metadata, new_run_id())
 
     @property
     def metadata(self) -> Metadata:
@@ -61,10 +75,10 @@ class Kit:
 
     @property
     def iceberg(self) -> Table:
-        return self.catalog.load_table(("db", "t"))
+        return self.catalog.load_table(self.identifier)
 
     def load(self) -> TableState:
-        self.state = self.store.load(("db", "t"), known=self.state)
+        self.state = self.store.load(self.identifier, known=self.state)
         return self.state
 
     # Writing
@@ -90,6 +104,28 @@ class Kit:
 
     def overwrite(self, removed: Iterable[DataFile | str], *added: DataFile, **fields: Any) -> Commit:
         return self.publish(self.replacement(removed, *added, **fields)).commits[0]
+
+    def vectors(self, *targets: DataFile, positions: Sequence[int] = (0,)) -> list[DataFile]:
+        """One Puffin file with a deletion vector of these positions for each data file."""
+        path = f"{data_prefix(self.state.metadata.location, new_run_id())}/{uuid.uuid4()}.puffin"
+        Path(local_path(path) or "").parent.mkdir(parents=True, exist_ok=True)
+        return write_vector_files(self.state.io, path, [(target, BitMap64(positions)) for target in targets])
+
+    def position_deletes(self, *targets: DataFile, positions: Sequence[int] = (0,)) -> DataFile:
+        """A position delete file of these positions of data files of one partition."""
+        path = f"{data_prefix(self.state.metadata.location, new_run_id())}/{uuid.uuid4()}-deletes.parquet"
+        Path(local_path(path) or "").parent.mkdir(parents=True, exist_ok=True)
+        rows = [(name, np.array(positions, np.int64)) for name in sorted(target.file_path for target in targets)]
+        return write_position_deletes(self.state.io, path, rows, spec_id=targets[0].spec_id, partition=targets[0].partition)
+
+    def delta(self, *added: DataFile, touched: Iterable[DataFile] = (), **fields: Any) -> SnapshotChange:
+        """A change of rows that read the table as it is now."""
+        head = self.load().metadata.head(fields.get("branch", "main"))
+        data = [f for f in added if f.content == DATA]
+        deletes = [f for f in added if f.content != DATA]
+        operation = operation_of(data, fields.get("removed", ()), deletes)
+        paths = frozenset(f.file_path for f in touched)
+        return self.change(operation, added=list(added), touched=paths, rows_read=True, read_snapshot_id=head.snapshot_id if head else None, **fields)
 
     def change(self, operation: str = APPEND, **fields: Any) -> SnapshotChange:
         metadata = self.state.metadata
@@ -118,6 +154,11 @@ class Kit:
 
     def entries(self, branch: str = "main") -> list[ManifestEntry]:
         return [entry for manifest in self.manifests(branch) for entry in read_manifest(self.state.io, manifest, self.metadata.specs)]
+
+    def live(self, branch: str = "main") -> list[DataFile]:
+        """Data and delete files, oldest first."""
+        entries = sorted((e for e in self.entries(branch) if e.status != DELETED), key=lambda e: (e.sequence_number, e.data_file.file_path))
+        return [e.data_file for e in entries]
 
     def ids(self, branch: str = "main") -> list[int]:
         """What PyIceberg reads."""

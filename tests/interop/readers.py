@@ -25,7 +25,7 @@ def pyiceberg(table: Any, snapshot_id: int | None = None) -> pa.Table:
     return table.iceberg.scan(snapshot_id=snapshot_id).to_arrow()
 
 
-def duck(table: Any, snapshot_id: int | None = None) -> pa.Table:
+def duck(table: Any, snapshot_id: int | None = None, columns: str = "*") -> pa.Table:
     """DuckDB, from the metadata file; it opens local files only here."""
     with duckdb.connect(config={"allow_unsigned_extensions": "true"}) as connection:
         connection.execute("SET TimeZone = 'UTC'")
@@ -33,4 +33,4 @@ def duck(table: Any, snapshot_id: int | None = None) -> pa.Table:
             extension = next(Path(module.__file__).parent.rglob(f"{name}.duckdb_extension"))
             connection.execute(f"LOAD '{extension}'")
         travel = "" if snapshot_id is None else f", snapshot_from_id = {snapshot_id}"
-        return connection.execute(f"SELECT * FROM iceberg_scan('{table.iceberg.metadata_location}'{travel})").to_arrow_table()
+        return connection.execute(f"SELECT {columns} FROM iceberg_scan('{table.iceberg.metadata_location}'{travel})").to_arrow_table()

@@ -140,7 +140,7 @@ def test_positions_and_values_together_with_files_left_alone(spark: SparkSession
     assert sorted((row.id, row._partition, row._pos) for row in rows) == [(0, "region=us", 0), (2, "region=us", 1), (3, "region=eu", 1), (4, "region=us", 2)]
 
 
-@pytest.mark.parametrize("kind", ["AVRO", "PUFFIN"])
+@pytest.mark.parametrize("kind", ["AVRO", "ORC"])
 def test_delete_files_in_other_formats_are_refused(other_table: Callable[..., Any], kind: str) -> None:
     table = other_table(TRIPS).append(ROWS)
     data = table.files()[0].data_file

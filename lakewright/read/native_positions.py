@@ -1,0 +1,151 @@
+"""Deleted positions in a native scan: bitmaps of a few thousand rows each, found by one long that stands for file and place.
+
+A bitmap covers CHUNK rows of a file. Its key is the hash of the file's name XOR its number, so that Spark joins on one long, for
+which it has a fast hash map; a row is deleted where its bit is set and the names are equal too, whatever the hashes are.
+"""
+
+from __future__ import annotations
+
+import pickle
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
+from math import ceil
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+from pyiceberg.io import FileIO, load_file_io
+from pyroaring import BitMap64
+
+from lakewright.format.deletion_vector import to_array
+from lakewright.read.deletes import DeleteFile
+from lakewright.read.layout import FILE, POSITION
+from lakewright.read.paths import reported_path, spark_path
+from lakewright.read.positions import DeletedPositions
+from lakewright.read.scan import FileScan, without_metrics
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame, SparkSession
+
+CHUNK_BITS = 12
+CHUNK = 1 << CHUNK_BITS
+WORDS = CHUNK // 64
+CHUNKS_AT_ONCE = 2_048
+BYTES_BESIDE_BITS = 200  # of a chunk's row: the name of its file, above all
+DRIVER_POSITIONS = 5_000_000
+DRIVER_FILES = 1_000
+DRIVER_BYTES = 256 * 1024 * 1024
+BROADCAST_BYTES = 1024 * 1024 * 1024
+MOST_TASKS = 64
+OF, NUMBER, BITS, KEY = "_lw_deleted_of", "_lw_deleted_chunk", "_lw_deleted_bits", "_lw_deleted_key"
+ID, TASK = "id", "task"
+CHUNKS = pa.schema([(OF, pa.string()), (NUMBER, pa.int64()), (BITS, pa.list_(pa.int64()))])
+CHUNKS_DDL = f"{OF} string, {NUMBER} bigint, {BITS} array<bigint>"
+
+Target = tuple[str, FileScan]
+
+
+def without_positions(spark: SparkSession, io: FileIO, files: Sequence[FileScan], frame: DataFrame) -> DataFrame:
+    """The rows that no vector and no position delete file removes. The frame has FILE and POSITION."""
+    from pyspark.sql import functions as F
+
+    targets = [(reported_path(spark_path(spark, file.data_file.file_path)), _by_position(file)) for file in files if any(d.is_position for d in file.deletes)]
+    if not targets:
+        return frame
+    size = _bytes(targets)
+    chunks = _from_driver(spark, io, targets) if size <= DRIVER_BYTES and _are_few(targets) else _from_tasks(spark, io, targets)
+    chunks = chunks.select(_key(F.col(OF), F.col(NUMBER)).alias(KEY), OF, BITS)
+    if size <= BROADCAST_BYTES:
+        chunks = F.broadcast(chunks)
+    file, position = F.col(FILE), F.col(POSITION)
+    # Equality, said so that Spark does not take the names for a second join key.
+    same_file = file.startswith(F.col(OF)) & F.col(OF).startswith(file)
+    found = _key(file, F.shiftright(position, CHUNK_BITS)) == F.col(KEY)
+    return frame.join(chunks, found & _is_set(position) & same_file, "left_anti")
+
+
+def _key(file: Column, number: Column) -> Column:
+    from pyspark.sql import functions as F
+
+    return F.xxhash64(file).bitwiseXOR(number)
+
+
+def _is_set(position: Column) -> Column:
+    from pyspark.sql import functions as F
+
+    place = position.bitwiseAND(F.lit(CHUNK - 1)).cast("int")
+    return F.getbit(F.get(F.col(BITS), F.shiftright(place, 6)), place.bitwiseAND(F.lit(63))) == 1
+
+
+def _by_position(file: FileScan) -> FileScan:
+    return replace(file, data_file=without_metrics(file.data_file), deletes=tuple(d for d in file.deletes if d.is_position))
+
+
+def _deletes(targets: Iterable[Target]) -> dict[tuple[str, str | None], DeleteFile]:
+    """Each vector and each delete file once."""
+    return {(d.path, d.data_file.referenced_data_file): d for _, file in targets for d in file.deletes}
+
+
+def _are_few(targets: Sequence[Target]) -> bool:
+    deletes = _deletes(targets)
+    return len({path for path, _ in deletes}) <= DRIVER_FILES and sum(d.data_file.record_count for d in deletes.values()) <= DRIVER_POSITIONS
+
+
+def _bytes(targets: Sequence[Target]) -> int:
+    """How much all bitmaps together may take."""
+    chunks = (min(sum(d.data_file.record_count for d in file.deletes), ceil(file.data_file.record_count / CHUNK)) for _, file in targets)
+    return sum(chunks) * (CHUNK // 8 + BYTES_BESIDE_BITS)
+
+
+def _from_driver(spark: SparkSession, io: FileIO, targets: Sequence[Target]) -> DataFrame:
+    return spark.createDataFrame(pa.Table.from_batches(_read(io, targets), CHUNKS))
+
+
+def _from_tasks(spark: SparkSession, io: FileIO, targets: Sequence[Target]) -> DataFrame:
+    blobs = [pickle.dumps((dict(io.properties), share)) for share in _shares(targets)]
+    tasks = spark.createDataFrame(pa.table({ID: pa.array(range(len(blobs)), pa.int32()), TASK: pa.array(blobs, pa.binary())}))
+    return tasks.repartitionById(len(blobs), ID).select(TASK).mapInArrow(_read_tasks, CHUNKS_DDL)
+
+
+def _read_tasks(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    for batch in batches:
+        for blob in batch.column(0).to_pylist():
+            properties, share = pickle.loads(blob)
+            yield from _read(load_file_io(properties, share[0][1].data_file.file_path), share)
+
+
+def _shares(targets: Sequence[Target]) -> list[list[Target]]:
+    """Shares for tasks, each vector and each delete file in one of them, with all that it applies to."""
+    said: dict[tuple[str, str | None], list[Target]] = defaultdict(list)
+    for name, file in targets:
+        for delete in file.deletes:
+            said[delete.path, delete.data_file.referenced_data_file].append((name, replace(file, deletes=(delete,))))
+    heaviest_first = sorted(said.values(), key=lambda one: -one[0][1].deletes[0].data_file.record_count)
+    return [[target for one in heaviest_first[at::MOST_TASKS] for target in one] for at in range(min(MOST_TASKS, len(said)))]
+
+
+def _read(io: FileIO, targets: Sequence[Target]) -> Iterator[pa.RecordBatch]:
+    """The bitmaps of a share. Deletes of one file that are in several shares make several bitmaps with one key, of which any may match."""
+    deleted = DeletedPositions(io)
+    deleted.load(file for _, file in targets)
+    found: dict[str, BitMap64] = defaultdict(BitMap64)
+    for name, file in targets:
+        found[name] |= deleted.of(file)
+    for name, positions in found.items():
+        yield from chunks_of(name, positions)
+
+
+def chunks_of(name: str, positions: BitMap64) -> Iterator[pa.RecordBatch]:
+    """The bitmaps of a file: only of chunks with a deleted row."""
+    array = to_array(positions)
+    numbers, starts = np.unique(array >> CHUNK_BITS, return_index=True)
+    ends = np.append(starts[1:], len(array))
+    for at in range(0, len(numbers), CHUNKS_AT_ONCE):
+        own = numbers[at : at + CHUNKS_AT_ONCE]
+        inside = array[starts[at] : ends[at + len(own) - 1]]
+        bits = np.zeros((len(own), CHUNK), dtype=bool)
+        bits[np.searchsorted(own, inside >> CHUNK_BITS), inside & (CHUNK - 1)] = True
+        words = np.packbits(bits, axis=1, bitorder="little").view("<i8").reshape(-1)
+        lists = pa.ListArray.from_arrays(pa.array(np.arange(0, len(words) + 1, WORDS, dtype=np.int32)), pa.array(words))
+        yield pa.RecordBatch.from_arrays([pa.repeat(pa.scalar(name), len(own)), pa.array(own), lists], schema=CHUNKS)

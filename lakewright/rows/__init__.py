@@ -1,0 +1,1 @@
+"""DELETE, UPDATE and MERGE: each works out a delta, which `write/` materialises and `commit/` publishes."""

@@ -1,0 +1,76 @@
+"""DELETE and UPDATE: the rows of one table that a condition selects, removed or given new values."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pyiceberg.types import NestedField
+
+from lakewright.plan.delta import DELETE
+from lakewright.plan.filters import Filter, parse_where, resolving
+from lakewright.plan.overwrite import WholeFiles
+from lakewright.plan.request import Clause, RowRequest, Then
+from lakewright.read.native import quoted
+from lakewright.read.scan import FileScan, plan_scan
+from lakewright.rows.expressions import assignments, condition_of, require_deterministic
+from lakewright.rows.row_plan import RowContext, RowPlan, delta_plan, delta_rows, locate, moves_rows, update_action
+from lakewright.session import time_zone
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame
+
+
+def plan_change(context: RowContext, request: RowRequest) -> RowPlan:
+    """The plan of a DELETE or an UPDATE. Files sure to match with all their rows are dropped unread."""
+    clause = request.clauses[0]
+    require_deterministic(request.where, "where", context.table)
+    chosen = parse_where(request.where, context.schema, context.table, session_tz=time_zone(context.spark), deterministic=True)
+    scan = plan_scan(context.state.io, context.metadata, context.head, chosen, with_metrics=True)
+    whole = _whole(context, chosen, scan.files) if clause.then is Then.DELETE else ()
+    gone = {f.data_file.file_path for f in whole}
+    read = tuple(f for f in scan.files if f.data_file.file_path not in gone)
+    if not read:
+        return RowPlan(whole=whole, filter=chosen.iceberg)
+    located = locate(context, read)
+    with resolving(request.where, context.table):
+        selected = located.rows if chosen.sql is None else located.rows.where(condition_of(chosen.sql))
+    numbered = located.numbered(context.spark, selected)
+    if clause.then is Then.DELETE:
+        delta, plan = _deleted(context, numbered), delta_plan(context, located, values=(), assigned=(), once=False)
+    else:
+        values = _new_values(context, selected, clause)
+        assigned = tuple(values)
+        moves = moves_rows(context, read, assigned)
+        if moves:
+            values = {f.field_id: values.get(f.field_id, _old(f)) for f in context.schema.fields}
+        delta = _updated(context, numbered, update_action(moves), values)
+        plan = delta_plan(context, located, values=tuple(values), assigned=() if moves else assigned, once=True)
+    return RowPlan(whole, read, delta, plan, chosen.iceberg, located.rows)
+
+
+def _whole(context: RowContext, chosen: Filter, files: tuple[FileScan, ...]) -> tuple[FileScan, ...]:
+    """Rows already deleted by anything but a vector are not counted by the manifest, so such files are read."""
+    whole = WholeFiles(chosen.strict, context.metadata)
+    return tuple(f for f in files if all(d.is_vector for d in f.deletes) and whole.match(f.data_file))
+
+
+def _deleted(context: RowContext, rows: DataFrame) -> DataFrame:
+    from pyspark.sql import functions as F
+
+    return delta_rows(context, rows, F.lit(DELETE), F.lit(0), {})
+
+
+def _updated(context: RowContext, rows: DataFrame, action: int, values: dict[int, Column]) -> DataFrame:
+    from pyspark.sql import functions as F
+
+    return delta_rows(context, rows, F.lit(action), F.lit(0), values)
+
+
+def _new_values(context: RowContext, rows: DataFrame, clause: Clause) -> dict[int, Column]:
+    return assignments(rows, clause.values or {}, context.schema, context.options, alias=None, old=_old, what="update", table=context.table)
+
+
+def _old(field: NestedField) -> Column:
+    from pyspark.sql import functions as F
+
+    return F.col(quoted(field.name))

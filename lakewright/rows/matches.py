@@ -1,0 +1,58 @@
+"""The message of a MERGE that matched a row several times: which key it was, not only where the row is stored."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import sqlglot
+from sqlglot import exp
+from sqlglot.errors import SqlglotError
+
+from lakewright.errors import LakewrightError, MultipleMatches
+from lakewright.plan.names import match_name
+from lakewright.plan.request import RowRequest
+from lakewright.read.layout import FILE, POSITION
+from lakewright.read.native import quoted
+from lakewright.rows.row_plan import RowContext, RowPlan
+from lakewright.write.delta_messages import place_of_match
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+
+def explain_matches(context: RowContext, request: RowRequest, plan: RowPlan, error: MultipleMatches) -> LakewrightError:
+    """The same error with the key of one such row, looked up where the task found it."""
+    place = place_of_match(str(error))
+    shown = None if place is None else _row(context, request, plan, *place)
+    which = f", for example the one with {shown}" if shown else ""
+    return MultipleMatches(
+        f"The merge into {context.table} found several source rows for one row of the table{which}. Nothing was changed. "
+        "Keep one source row per key, for example with dropDuplicates.",
+        table=context.table,
+    )
+
+
+def _row(context: RowContext, request: RowRequest, plan: RowPlan, path: str, position: int) -> str | None:
+    from pyspark.sql import functions as F
+
+    names = _key_columns(context, request)
+    scanned = [f for f in plan.read if f.data_file.file_path == path]
+    if not scanned or plan.located is None:
+        return None
+    from lakewright.read.located import located_rows
+
+    rows, called = located_rows(context.spark, context.state.io, context.metadata, scanned, context.schema, row_ids=False)
+    found = rows.where((F.col(FILE) == called[path]) & (F.col(POSITION) == position)).select(*(quoted(n) for n in names)).first()
+    return None if found is None else ", ".join(f"{name} = {value!r}" for name, value in zip(names, found, strict=True))
+
+
+def _key_columns(context: RowContext, request: RowRequest) -> Sequence[str]:
+    """The table's columns in ON; its first columns where ON is not text."""
+    known = [f.name for f in context.schema.fields]
+    try:
+        parsed = sqlglot.parse_one(request.on, dialect="spark") if isinstance(request.on, str) else None
+    except SqlglotError:
+        parsed = None
+    columns = parsed.find_all(exp.Column) if parsed is not None else ()
+    named = [name for c in columns if c.table.lower() in ("", request.target_alias.lower()) and (name := match_name(c.name, known))]
+    return list(dict.fromkeys(named)) or known[:3]

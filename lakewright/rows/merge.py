@@ -1,0 +1,194 @@
+"""MERGE: a source joined with the table, and what each clause does to the rows that match and those that do not.
+
+The source is read once: it is checkpointed, with a number for each row, before anything looks at it. The table side of the join
+is only ever filtered or joined with the source, never shuffled for a source small enough to be broadcast; source rows without a
+match are then those whose number did not come out of the join.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import reduce
+from typing import TYPE_CHECKING
+
+from pyiceberg.expressions import AlwaysTrue, BooleanExpression
+from pyiceberg.types import NestedField
+
+from lakewright.errors import InvalidOption, NullInRequiredColumn
+from lakewright.plan.conversion import Assign
+from lakewright.plan.delta import ACTION, CLAUSE, DELETE, FILE, INSERT, MATCH, NO_FILE, POSITION, ROW_ID, value_column
+from lakewright.plan.project import assigned_value
+from lakewright.plan.request import Clause, RowRequest, Then, When
+from lakewright.plan.types import spark_type
+from lakewright.read.native import quoted
+from lakewright.read.scan import plan_scan
+from lakewright.rows.expressions import assignments, column_of, condition_of, explaining, require_deterministic
+from lakewright.rows.merge_source import SOURCE_ROW, MergeSource, pruning_filter
+from lakewright.rows.merge_values import clause_values
+from lakewright.rows.row_plan import Located, RowContext, RowPlan, delta_plan, delta_rows, locate, moves_rows, update_action
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame
+
+Values = dict[int, "Column"]
+
+
+def plan_merge(context: RowContext, request: RowRequest, source: MergeSource) -> RowPlan:
+    check_clauses(request, context.table)
+    merge = _Merge(context, request, source)
+    keep_all = any(c.when is When.NOT_MATCHED_BY_SOURCE for c in request.clauses)
+    read_filter = AlwaysTrue() if keep_all else pruning_filter(context, request, source)
+    scan = plan_scan(context.state.io, context.metadata, context.head, read_filter, with_metrics=True)
+    if not scan.files:
+        return merge.inserts_only(read_filter)
+    located = locate(context, scan.files)
+    return merge.planned(located, keep_all, read_filter)
+
+
+@dataclass(frozen=True)
+class _Merge:
+    context: RowContext
+    request: RowRequest
+    source: MergeSource
+
+    def inserts_only(self, read_filter: BooleanExpression) -> RowPlan:
+        inserted = self._inserted(self.source.rows)
+        values = self._all_fields
+        plan = delta_plan(self.context, None, values=tuple(values), assigned=(), once=False)
+        return RowPlan(delta=inserted, plan=plan, filter=read_filter)
+
+    def planned(self, located: Located, keep_all: bool, read_filter: BooleanExpression) -> RowPlan:
+        from pyspark.sql import functions as F
+
+        request, context = self.request, self.context
+        target = located.rows.alias(request.target_alias)
+        source = F.broadcast(self.source.rows) if self.source.is_small else self.source.rows
+        assert request.on is not None
+        with explaining("on of the merge", context.table):
+            joined = target.join(source.alias(request.source_alias), column_of(request.on), "left" if keep_all else "inner")
+        updates = {n: self._values(joined, clause, n) for n, clause in self._numbered if clause.then is Then.UPDATE}
+        assigned = tuple(f.field_id for f in context.schema.fields if any(f.field_id in values for values in updates.values()))
+        moves = bool(updates) and moves_rows(context, located.files, assigned)
+        inserts = any(c.then is Then.INSERT for c in request.clauses)
+        whole_rows = moves or inserts
+        fields = [f for f in context.schema.fields if whole_rows or f.field_id in assigned]
+        number, action = self._choice(joined, moves)
+        chosen = located.numbered(context.spark, joined.withColumns({CLAUSE: number, ACTION: action}).where(F.col(ACTION).isNotNull()))
+        values = {f.field_id: self._chosen_value(f, updates, assigned, moves) for f in fields}
+        with explaining("merge", context.table):
+            changed = delta_rows(context, chosen, F.col(ACTION), F.col(CLAUSE), values, also=[F.col(SOURCE_ROW)] if inserts else [])
+        delta = self._with_inserts(changed) if inserts else changed
+        plan = delta_plan(context, located, values=[f.field_id for f in fields], assigned=() if moves else assigned, once=self._once)
+        return RowPlan((), located.files, delta, plan, read_filter, located.rows)
+
+    @property
+    def _numbered(self) -> list[tuple[int, Clause]]:
+        return list(enumerate(self.request.clauses))
+
+    @property
+    def _all_fields(self) -> list[int]:
+        return [f.field_id for f in self.context.schema.fields]
+
+    @property
+    def _once(self) -> bool:
+        """A row that several source rows match is deleted by all of them alike; any other outcome would be a matter of luck."""
+        matched = [c for c in self.request.clauses if c.when is When.MATCHED]
+        return bool(matched) and not (len(matched) == 1 and matched[0].then is Then.DELETE and matched[0].condition is None)
+
+    def _choice(self, joined: DataFrame, moves: bool) -> tuple[Column, Column]:
+        """The clause that applies to a joined row, and its action: MATCH where no clause does, null for a row the source does not have."""
+        from pyspark.sql import functions as F
+
+        is_match = F.col(SOURCE_ROW).isNotNull()
+        number, action = F.lit(None).cast("int"), F.when(is_match, F.lit(MATCH))
+        for n, clause in reversed(self._numbered):
+            if clause.when is When.NOT_MATCHED:
+                continue
+            applies = (is_match if clause.when is When.MATCHED else ~is_match) & condition_of(clause.condition)
+            number = F.when(applies, F.lit(n)).otherwise(number)
+            action = F.when(applies, F.lit(DELETE if clause.then is Then.DELETE else update_action(moves))).otherwise(action)
+        with explaining("condition of the merge", self.context.table):
+            joined.select(number, action)
+        return number, action
+
+    def _values(self, rows: DataFrame, clause: Clause, n: int) -> Values:
+        values = clause_values(clause, self.context, self.request, self.source)
+        what = f"{clause} clause"
+        return assignments(rows, values, self.context.schema, self.context.options, alias=self.request.target_alias, old=self._old, what=what, table=self.context.table)
+
+    def _chosen_value(self, field: NestedField, updates: Mapping[int, Values], assigned: tuple[int, ...], moves: bool) -> Column:
+        """A column's value in the delta: that of the clause at hand, its present one where that clause leaves it alone."""
+        from pyspark.sql import functions as F
+
+        empty = F.lit(None).cast(spark_type(field.field_type, nullable=True))
+        if not moves and field.field_id not in assigned:
+            return empty
+        cases = ((n, values.get(field.field_id, self._old(field))) for n, values in updates.items())
+        return reduce(lambda rest, case: F.when(F.col(CLAUSE) == case[0], case[1]).otherwise(rest), cases, empty)
+
+    def _with_inserts(self, changed: DataFrame) -> DataFrame:
+        """The changed rows are kept, since both the delta and the search for source rows without a match need them."""
+        from pyspark.sql import functions as F
+
+        changed = changed.localCheckpoint()
+        matched = changed.select(F.col(SOURCE_ROW).alias("_lw_matched")).where(F.col("_lw_matched").isNotNull())
+        inserted = self._inserted(self.source.rows.join(matched, F.col(SOURCE_ROW) == F.col("_lw_matched"), "left_anti"))
+        if all(c.when is When.NOT_MATCHED for c in self.request.clauses):
+            return inserted
+        return changed.drop(SOURCE_ROW).unionByName(inserted)
+
+    def _inserted(self, rows: DataFrame) -> DataFrame:
+        from pyspark.sql import functions as F
+
+        inserts = [(n, c) for n, c in self._numbered if c.then is Then.INSERT]
+        rows = rows.alias(self.request.source_alias)
+        with explaining("condition of the merge", self.context.table):
+            number = reduce(lambda rest, nc: F.when(condition_of(nc[1].condition), F.lit(nc[0])).otherwise(rest), reversed(inserts), F.lit(None).cast("int"))
+            rows = rows.withColumn(CLAUSE, number).where(F.col(CLAUSE).isNotNull())
+        given = {n: self._values(rows, clause, n) for n, clause in inserts}
+        defaults = {f.field_id: self._missing(f, [c for n, c in inserts if f.field_id not in given[n]]) for f in self.context.schema.fields}
+        values = {
+            f.field_id: reduce(
+                lambda rest, n: F.when(F.col(CLAUSE) == n, given[n].get(f.field_id, defaults[f.field_id])).otherwise(rest), given, defaults[f.field_id]
+            )
+            for f in self.context.schema.fields
+        }
+        return rows.select(
+            F.lit(NO_FILE).cast("int").alias(FILE),
+            F.lit(None).cast("bigint").alias(POSITION),
+            F.lit(INSERT).cast("int").alias(ACTION),
+            F.col(CLAUSE).cast("int").alias(CLAUSE),
+            F.lit(None).cast("bigint").alias(ROW_ID),
+            *(value.cast(spark_type(f.field_type, nullable=True)).alias(value_column(f.field_id)) for f, value in zip(self.context.schema.fields, values.values(), strict=True)),
+        )
+
+    def _missing(self, field: NestedField, leaving_out: list[Clause]) -> Column:
+        from pyspark.sql import functions as F
+
+        if leaving_out and field.required and field.write_default is None:
+            raise NullInRequiredColumn(
+                f"{self.context.table} requires column {field.name!r}, which the {leaving_out[0]} clause leaves out; give it a value there.", table=self.context.table, column=field.name
+            )
+        return assigned_value(None, Assign(field, field.name, None)) if leaving_out else F.lit(None).cast(spark_type(field.field_type, nullable=True))
+
+    def _old(self, field: NestedField) -> Column:
+        from pyspark.sql import functions as F
+
+        return F.col(f"{quoted(self.request.target_alias)}.{quoted(field.name)}")
+
+
+def check_clauses(request: RowRequest, table: str) -> None:
+    """What can be told to be wrong with a MERGE before anything is read."""
+    if not request.clauses:
+        raise InvalidOption(f"The merge into {table} has no clause; add one, such as when_matched_update_all().", table=table)
+    if request.target_alias.lower() == request.source_alias.lower():
+        raise InvalidOption(f"Table and source of the merge into {table} are both called {request.source_alias!r}; give one another alias.", table=table)
+    require_deterministic(request.on, "on", table)
+    for when in When:
+        same = [c for c in request.clauses if c.when is when]
+        for clause in same:
+            require_deterministic(clause.condition, f"condition of {clause}", table)
+        early = next((c for c in same[:-1] if c.condition is None), None)
+        if early is not None:
+            raise InvalidOption(f"{early} of the merge into {table} has no condition, so the {when.value} clauses after it never apply; put it last.", table=table)

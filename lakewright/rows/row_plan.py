@@ -1,0 +1,141 @@
+"""What DELETE, UPDATE and MERGE have in common: what they look at, and the plan they end in."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from pyiceberg.expressions import AlwaysTrue, BooleanExpression
+from pyiceberg.schema import Schema
+
+from lakewright.commit.store import TableState
+from lakewright.format.metadata import Metadata, Snapshot
+from lakewright.options import TARGET_FILE_SIZE, Options
+from lakewright.plan.delta import ACTION, CLAUSE, COPY_ON_WRITE, FILE, MOVE, POSITION, ROW_ID, UPDATE, DeltaPlan, TargetFile, value_column
+from lakewright.plan.targets import FIRST_ROW, plan_targets, with_targets
+from lakewright.plan.write_plan import WritePlan
+from lakewright.read.arrow_scan import arrow_read
+from lakewright.read.located import STORED_ROW_ID, located_rows
+from lakewright.read.scan import FileScan
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from pyspark.sql import Column, DataFrame, SparkSession
+
+
+@dataclass(frozen=True)
+class RowContext:
+    """The table as one row-level operation sees it."""
+
+    spark: SparkSession
+    state: TableState
+    metadata: Metadata
+    head: Snapshot | None
+    options: Options
+    mode: str
+    write: WritePlan
+
+    @property
+    def table(self) -> str:
+        return self.state.name
+
+    @property
+    def schema(self) -> Schema:
+        return self.metadata.schema
+
+    @property
+    def has_row_ids(self) -> bool:
+        return self.metadata.format_version >= 3
+
+
+@dataclass(frozen=True)
+class RowPlan:
+    """whole: files that go with all their rows, unread. delta: the rest, None if there is none. read: the files the delta may touch."""
+
+    whole: tuple[FileScan, ...] = ()
+    read: tuple[FileScan, ...] = ()
+    delta: DataFrame | None = None
+    plan: DeltaPlan | None = None
+    filter: BooleanExpression = field(default_factory=AlwaysTrue)
+    located: DataFrame | None = None
+
+
+@dataclass(frozen=True)
+class Located:
+    """The rows of the files an operation reads, with the number of each one's target."""
+
+    files: tuple[FileScan, ...]
+    targets: tuple[TargetFile, ...]
+    rows: DataFrame
+    names: Mapping[str, str]
+
+    def numbered(self, spark: SparkSession, rows: DataFrame) -> DataFrame:
+        return with_targets(spark, self.targets, self.names, rows)
+
+
+def locate(context: RowContext, files: Sequence[FileScan]) -> Located:
+    metadata, io = context.metadata, context.state.io
+    may_split = context.mode == COPY_ON_WRITE
+    targets = plan_targets(io, metadata, files, context.schema, target_size=context.options[TARGET_FILE_SIZE], may_split=may_split)
+    rows, names = located_rows(context.spark, io, metadata, files, context.schema, row_ids=context.has_row_ids)
+    return Located(tuple(files), targets, rows, names)
+
+
+def moves_rows(context: RowContext, files: Iterable[FileScan], assigned: Iterable[int]) -> bool:
+    """Whether updated rows have to leave their file: always when merging on read, else when they may change partition."""
+    if context.mode != COPY_ON_WRITE:
+        return True
+    specs = {f.data_file.spec_id for f in files} | {context.write.spec.spec_id}
+    sources = {f.source_id for spec_id in specs for f in context.metadata.specs[spec_id].fields}
+    changed = set(assigned)
+    return any(_top_level(context, source) in changed for source in sources)
+
+
+def _top_level(context: RowContext, field_id: int) -> int:
+    name = context.schema.find_column_name(field_id)
+    top = next((f for f in context.schema.fields if name is not None and (f.name == name or name.startswith(f.name + "."))), None)
+    return field_id if top is None else top.field_id
+
+
+def delta_plan(context: RowContext, located: Located | None, *, values: Sequence[int], assigned: Sequence[int], once: bool) -> DeltaPlan:
+    files = located.files if located else ()
+    return DeltaPlan(
+        write=context.write,
+        read=arrow_read(context.metadata, files, context.schema),
+        specs=context.metadata.specs,
+        files=located.targets if located else (),
+        mode=context.mode,
+        format_version=context.metadata.format_version,
+        values=tuple(values),
+        assigned=tuple(assigned),
+        once=once,
+    )
+
+
+def row_id_column(context: RowContext) -> Column:
+    from pyspark.sql import functions as F
+
+    if not context.has_row_ids:
+        return F.lit(None).cast("bigint")
+    return F.coalesce(F.col(STORED_ROW_ID), F.col(FIRST_ROW) + F.col(POSITION))
+
+
+def delta_rows(context: RowContext, rows: DataFrame, action: Column, clause: Column, values: Mapping[int, Column], also: Sequence[Column] = ()) -> DataFrame:
+    """Numbered rows as those of a delta; only rows that move need their row id. also: columns to keep beside."""
+    from pyspark.sql import functions as F
+
+    moved = F.when(action == MOVE, row_id_column(context)) if context.has_row_ids else F.lit(None).cast("bigint")
+    return rows.select(
+        F.col(FILE).cast("int").alias(FILE),
+        F.col(POSITION).cast("bigint").alias(POSITION),
+        action.cast("int").alias(ACTION),
+        clause.cast("int").alias(CLAUSE),
+        moved.alias(ROW_ID),
+        *(value.alias(value_column(field_id)) for field_id, value in values.items()),
+        *also,
+    )
+
+
+def update_action(moves: bool) -> int:
+    return MOVE if moves else UPDATE
