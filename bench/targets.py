@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from bench.cases.append import DATA_SOURCE
 from bench.cases.commit import ANEW
 from bench.cases.memory import LARGE, SMALL
+from bench.cases.row_level import OURS_COW, OURS_MOR, PEER_COW, PEER_MOR
 from bench.harness import CaseResult
 from bench.stats import Ratio, paired_ratio
 
@@ -54,6 +55,14 @@ TARGETS = (
     Target("plan and open: wall time of PyIceberg + default Spark", "plan-and-open", _lakewright("wall"), Figure("pyiceberg", "wall"), 1 / 3),
     Target("driver memory at 20x the rows (Python and JVM)", "memory-rows", Figure(LARGE, "driver_and_jvm_peak"), Figure(SMALL, "driver_and_jvm_peak"), 1.1),
     Target("driver GiB over its baseline for 50,000 files", "memory-files", _lakewright("driver_and_jvm_growth_gib"), None, 1.0),
+    Target("MERGE 100k, one column, copy-on-write: the Iceberg runtime's", "merge-100k", Figure(OURS_COW, "wall"), Figure(PEER_COW, "wall"), 1 / 4),
+    Target("MERGE 100k, one column: copy-on-write by our merge-on-read", "merge-100k", Figure(OURS_COW, "wall"), Figure(OURS_MOR, "wall"), 1.6),
+    Target("MERGE 100k, merge-on-read: the Iceberg runtime's", "merge-100k", Figure(OURS_MOR, "wall"), Figure(PEER_MOR, "wall"), 1 / 2),
+    Target("MERGE 100k, all columns, copy-on-write: the Iceberg runtime's", "merge-100k-all", Figure(OURS_COW, "wall"), Figure(PEER_COW, "wall"), 1 / 2),
+    Target("MERGE 1M, one column, copy-on-write: the Iceberg runtime's", "merge-1m", Figure(OURS_COW, "wall"), Figure(PEER_COW, "wall"), 1 / 3),
+    Target("MERGE 1M, one column: copy-on-write by our merge-on-read", "merge-1m", Figure(OURS_COW, "wall"), Figure(OURS_MOR, "wall"), 1.7),
+    *(Target(f"{case}: the Iceberg runtime's", case, Figure(OURS_COW, "wall"), Figure(PEER_COW, "wall"), 1 / 2) for case in ("delete-random", "delete-clustered", "update-random", "update-clustered")),
+    Target("read after a merge-on-read MERGE: the Iceberg runtime's read", "read-after-merge", Figure(OURS_MOR, "wall"), Figure(PEER_MOR, "wall"), 1.2),
 )
 
 # Told beside the targets, without a bound of their own.

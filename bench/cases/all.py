@@ -9,6 +9,16 @@ from bench.cases.append import append, append_by_month
 from bench.cases.commit import commit_files, commit_history
 from bench.cases.memory import memory_files, memory_rows
 from bench.cases.plan import plan_and_open
+from bench.cases.row_level import (
+    delete_clustered,
+    delete_random,
+    merge_all_columns,
+    merge_many,
+    merge_one_column,
+    read_after_merge,
+    update_clustered,
+    update_random,
+)
 
 CASES: dict[str, Callable[[Scale], Case]] = {
     "append": append,
@@ -18,4 +28,12 @@ CASES: dict[str, Callable[[Scale], Case]] = {
     "plan-and-open": plan_and_open,
     "memory-rows": memory_rows,
     "memory-files": memory_files,
+    "merge-100k": merge_one_column,
+    "merge-100k-all": merge_all_columns,
+    "merge-1m": merge_many,
+    "delete-random": delete_random,
+    "delete-clustered": delete_clustered,
+    "update-random": update_random,
+    "update-clustered": update_clustered,
+    "read-after-merge": read_after_merge,
 }

@@ -19,5 +19,7 @@ class Contender:
 LAKEWRIGHT = Contender("lakewright", "bench.contenders.lakewright")
 SPARK_PARQUET = Contender("spark-parquet", "bench.contenders.spark_parquet")
 ICEBERG_RUNTIME = Contender("iceberg-runtime", "bench.contenders.iceberg_runtime", PEER_PYTHON)
+LAKEWRIGHT_ROWS = Contender("lakewright", "bench.contenders.lakewright_rows")
+ICEBERG_ROWS = Contender("iceberg-runtime", "bench.contenders.iceberg_rows", PEER_PYTHON)
 PYICEBERG = Contender("pyiceberg", "bench.contenders.pyiceberg")
 DELTA_RS = Contender("delta-rs", "bench.contenders.delta_rs")

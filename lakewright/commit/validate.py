@@ -12,7 +12,7 @@ from lakewright.commit.change import APPEND, REPLACE, SERIALIZABLE, SnapshotChan
 from lakewright.commit.concern import Targets
 from lakewright.commit.result import command_of
 from lakewright.errors import NotABranch, RefNotFound, StalePlan
-from lakewright.format.data_file import ADDED, DATA, DELETED, POSITION_DELETES, DataFile, ManifestFile
+from lakewright.format.data_file import ADDED, DELETED, POSITION_DELETES, DataFile, ManifestFile
 from lakewright.format.manifests import read_manifest, read_manifest_list
 from lakewright.format.metadata import MAIN, Metadata, Snapshot
 from lakewright.read.prune import Pruner
@@ -37,18 +37,14 @@ def validate(io: FileIO, change: SnapshotChange, metadata: Metadata, table: str)
     schema_still_fits(change.schema, metadata, table)
     specs_still_fit(change, metadata, table)
     deletes_fit_the_format(change, metadata, table)
-    by_file = change.rows_read or bool(change.touched) or change.operation == REPLACE
-    if change.operation == APPEND and not by_file:
+    if change.operation == APPEND and not change.rows_read and not change.touched:
         return
     later = [_later(io, snapshot) for snapshot in snapshots_since(metadata, change, table)]
     if not later:
         return
     files_still_there(io, change, metadata, later, table)
-    if by_file:
-        no_further_deletes(io, change, metadata, later, table)
-    else:
-        no_conflicting_deletes(io, change, metadata, later, table)
-    if change.isolation == SERIALIZABLE and (change.rows_read or not by_file):
+    no_further_deletes(io, change, metadata, later, table)
+    if change.isolation == SERIALIZABLE and change.operation != REPLACE:
         no_conflicting_data(io, change, metadata, later, table)
 
 
@@ -134,14 +130,6 @@ def no_conflicting_data(io: FileIO, change: SnapshotChange, metadata: Metadata, 
             _conflict(change, snapshot, f"added {added} ({file.file_path})", table, ", or with isolation_level='snapshot' if added rows may stay")
 
 
-def no_conflicting_deletes(io: FileIO, change: SnapshotChange, metadata: Metadata, later: Sequence[Later], table: str) -> None:
-    """Always: no rows were deleted from what the operation replaces, or it would bring them back."""
-    covered = _coverage(change, metadata)
-    for snapshot, file in _entries(io, metadata, later, ADDED, content=1):
-        if covered(file):
-            _conflict(change, snapshot, f"deleted rows of what it replaces ({file.file_path})", table)
-
-
 def _later(io: FileIO, snapshot: Snapshot) -> Later:
     """A snapshot and the manifests it wrote, which say what it added and removed."""
     return snapshot, [m for m in read_manifest_list(io, snapshot.manifest_list) if m.added_snapshot_id == snapshot.snapshot_id]
@@ -159,11 +147,10 @@ def _entries(io: FileIO, metadata: Metadata, later: Sequence[Later], status: int
 
 
 def _coverage(change: SnapshotChange, metadata: Metadata) -> Callable[[DataFile], bool]:
-    """Whether a file may hold rows the operation read. The metrics of delete files say nothing of the rows they delete."""
+    """Whether a data file may hold rows of what the operation read or replaces."""
     if change.partitions is not None:
         return change.partitions.covers
-    pruner = Pruner(change.filter, change.schema, metadata.schemas, metadata.specs)
-    return lambda file: pruner.keeps_file(file) if file.content == DATA else pruner.keeps_partition(file)
+    return Pruner(change.filter, change.schema, metadata.schemas, metadata.specs).keeps_file
 
 
 def _conflict(change: SnapshotChange, other: Snapshot, did: str, table: str, hint: str = "") -> NoReturn:

@@ -10,6 +10,7 @@ import gzip
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
+from threading import Lock
 from typing import Any
 
 from pydantic_core import from_json, to_json
@@ -208,22 +209,30 @@ def write_metadata(io: FileIO, location: str, metadata: Metadata) -> None:
 
 
 def encoded(raw: Json) -> bytes:
-    """The JSON of a version. Snapshots never change, so each is encoded once per process however long the history is."""
-    snapshots = raw.get("snapshots")
-    if not snapshots:
-        return to_json(raw)
-    rest = to_json({key: value for key, value in raw.items() if key != "snapshots"})
-    return rest[:-1] + b',"snapshots":[' + b",".join(map(_encoded_snapshot, snapshots)) + b"]}"
+    """The JSON of a version. What grows with the history only grows at its end, so what a table's last version had is not encoded again."""
+    grown = [key for key in GROWING if raw.get(key)]
+    parts = [to_json({key: value for key, value in raw.items() if key not in grown})[:-1]]
+    for key in grown:
+        parts.append(b',"%s":[%s]' % (key.encode(), _encoded_list(f"{raw['table-uuid']} {key}", raw[key])))
+    return b"".join((*parts, b"}"))
 
 
-def _encoded_snapshot(snapshot: Json) -> bytes:
-    known = _encoded.get(id(snapshot))
-    if known is None or known[0] is not snapshot:
-        if len(_encoded) >= MOST_ENCODED:
-            _encoded.clear()
-        known = _encoded[id(snapshot)] = (snapshot, to_json(snapshot))
-    return known[1]
+def _encoded_list(name: str, items: list[Json]) -> bytes:
+    with _lock:
+        known, text = _encoded.pop(name, ([], b""))
+    if items[: len(known)] != known:
+        known, text = [], b""
+    fresh = items[len(known) :]
+    if fresh:
+        text = b"".join((text, b"," if text else b"", to_json(fresh)[1:-1]))
+    with _lock:
+        _encoded[name] = (items, text)
+        while len(_encoded) > MOST_ENCODED:
+            _encoded.pop(next(iter(_encoded)))
+    return text
 
 
-MOST_ENCODED = 20_000
-_encoded: dict[int, tuple[Json, bytes]] = {}
+GROWING = ("snapshots", "snapshot-log")
+MOST_ENCODED = 16
+_lock = Lock()
+_encoded: dict[str, tuple[list[Json], bytes]] = {}  # by table and list, the last used at the end

@@ -179,11 +179,11 @@ def _chunk(struct: Struct, leaf: Leaf, rows: int, data_end: int) -> Chunk:
         raise ThriftError(f"a chunk of column {name} has {values} values for {rows} rows")
     size, raw_size = (needed(integer(meta, field), f"size of column {name}") for field in (MetaField.SIZE, MetaField.RAW_SIZE))
     first = needed(integer(meta, MetaField.DATA_PAGE), f"data pages of column {name}")
-    dictionary = integer(meta, MetaField.DICTIONARY_PAGE) or 0
+    begins = [offset for offset in (first, integer(meta, MetaField.DICTIONARY_PAGE) or 0) if offset]
     chunk = Chunk(
         struct,
         meta,
-        (dictionary if 0 < dictionary < first else first, size),
+        (min(begins, default=0), size),
         raw_size,
         _index(struct, ChunkField.OFFSET_INDEX),
         _index(struct, ChunkField.COLUMN_INDEX),

@@ -72,6 +72,7 @@ def _change(context: RowContext, request: RowRequest, plan: RowPlan, made: Mater
         filter=plan.filter,
         token=request.token,
         properties={**request.snapshot_properties, **_counts(request.clauses, plan.whole, made)},
+        command=request.command.value,
     )
 
 

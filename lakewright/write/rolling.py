@@ -16,7 +16,7 @@ from lakewright.format.metrics import MetricsConfig, data_file_from_footer
 from lakewright.options import COMPRESSION, COMPRESSION_LEVEL, DICT_ENABLED, DICT_SIZE, PAGE_SIZE, ROW_GROUP_LIMIT, ROW_GROUP_SIZE, TARGET_FILE_SIZE
 from lakewright.plan.write_plan import WritePlan
 from lakewright.write.arrow_rows import nan_counts
-from lakewright.write.dictionaries import dictionary_columns
+from lakewright.write.dictionaries import SAMPLE, dictionary_columns
 
 MOST_BUFFERED = 128 * 1024 * 1024
 FULL_ENOUGH = 0.9
@@ -92,7 +92,7 @@ class RollingWriter:
         """Write the buffered rows as one row group."""
         if not self._rows:
             return
-        rows = pa.concat_batches(self._buffer)
+        rows = pa.Table.from_batches(self._buffer)  # not one batch of them, which would be all of it a second time
         if self._open is None:
             self._open = _OpenFile(self._files, self._partition, rows)
         before = self._open.size
@@ -118,7 +118,7 @@ class RollingWriter:
 
 
 class _OpenFile:
-    def __init__(self, files: TaskFiles, partition: tuple[Any, ...], sample: pa.RecordBatch) -> None:
+    def __init__(self, files: TaskFiles, partition: tuple[Any, ...], rows: pa.Table) -> None:
         self._files = files
         self._partition = partition
         self._nans: Counter[int] = Counter()
@@ -126,15 +126,16 @@ class _OpenFile:
         self._footers: list[pq.FileMetaData] = []
         files.locations.append(self._location)
         self._stream = files.io.new_output(self._location).create(overwrite=True)
-        self._writer = pq.ParquetWriter(self._stream, files.schema, metadata_collector=self._footers, **files.settings(sample))
+        self._writer = pq.ParquetWriter(self._stream, files.schema, metadata_collector=self._footers, **files.settings(_first(rows)))
 
     @property
     def size(self) -> int:
         return int(self._stream.tell())
 
-    def write(self, rows: pa.RecordBatch) -> None:
-        self._writer.write_batch(rows, row_group_size=rows.num_rows)
-        self._nans.update(nan_counts(rows, self._files.plan.schema))
+    def write(self, rows: pa.Table) -> None:
+        self._writer.write_table(rows, row_group_size=rows.num_rows)
+        for batch in rows.to_batches():
+            self._nans.update(nan_counts(batch, self._files.plan.schema))
 
     def close(self) -> DataFile:
         self._writer.close()
@@ -154,3 +155,8 @@ class _OpenFile:
     def abandon(self) -> None:
         self._writer.close()
         self._stream.close()
+
+
+def _first(rows: pa.Table) -> pa.RecordBatch:
+    """Enough rows to judge encodings by."""
+    return rows.slice(0, SAMPLE).combine_chunks().to_batches()[0]

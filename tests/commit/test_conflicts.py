@@ -96,16 +96,16 @@ def test_rows_added_before_the_plan_read_do_not_conflict(filled: Kit) -> None:
 
 @pytest.mark.feature("I13")
 @pytest.mark.parametrize("isolation", ["serializable", "snapshot"])
-def test_deletes_in_the_range_always_conflict(filled: Kit, isolation: str) -> None:
+def test_deletes_of_a_replaced_file_always_conflict(filled: Kit, isolation: str) -> None:
     target = file_of(filled, "eu")
     change = filled.replacement([target], filled.file([(9, "eu", DAY)]), filter=EqualTo("region", "eu"), isolation=isolation)
-    with pytest.raises(CommitConflict, match="deleted rows of what it replaces"):
+    with pytest.raises(CommitConflict, match="deleted rows of a file it changes"):
         against(filled, change, lambda: delete_row(filled, target))
     assert filled.ids() == [2]
 
 
 @pytest.mark.feature("I13")
-def test_deletes_outside_the_range_do_not_conflict(filled: Kit) -> None:
+def test_deletes_of_other_files_do_not_conflict(filled: Kit) -> None:
     change = filled.replacement([file_of(filled, "eu")], filter=EqualTo("region", "eu"))
     against(filled, change, lambda: delete_row(filled, file_of(filled, "us")))
     assert filled.ids() == []

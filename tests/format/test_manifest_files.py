@@ -38,7 +38,7 @@ from pyiceberg.types import (
 
 from lakewright.errors import CorruptFile
 from lakewright.format.data_file import ADDED, DATA, DELETED, EXISTING, POSITION_DELETES, DataFile, ManifestEntry, ManifestFile
-from lakewright.format.manifests import UNASSIGNED, read_manifest, read_manifest_list, write_manifest, write_manifest_list
+from lakewright.format.manifests import UNASSIGNED, assign_row_ids, read_manifest, read_manifest_list, write_manifest, write_manifest_list
 
 IO = PyArrowFileIO()
 KEY = uuid.UUID("f79c3e09-677c-4bbd-a479-3f349cb785e7")
@@ -334,3 +334,26 @@ def test_entries_stream(tmp_path: Path) -> None:
     _, most = tracemalloc.get_traced_memory()
     tracemalloc.stop()
     assert most < 6 * 1024 * 1024
+
+
+def test_manifests_get_row_ids_in_the_order_of_the_list(tmp_path: Path) -> None:
+    added = [ManifestEntry(ADDED, None, None, None, data_file("a", 0)), ManifestEntry(DELETED, 1, 1, 1, data_file("gone", 0))]
+    kept = [ManifestEntry(EXISTING, 1, 1, 1, data_file("b", 0, first_row_id=3)), ManifestEntry(EXISTING, 1, 1, 1, data_file("c", 0))]
+    first, second = (written(tmp_path, UNPARTITIONED, entries, format_version=3) for entries in (added, kept))
+    deletes = replace(first, content=1)
+    counted_by_nobody = replace(second, unassigned_rows=None)
+    has_one = replace(first, first_row_id=5)
+    manifests, next_row_id = assign_row_ids([first, deletes, second, has_one, counted_by_nobody, first], 1000)
+    assert [m.first_row_id for m in manifests] == [1000, None, 1010, 5, 1020, 1040]
+    assert next_row_id == 1050
+    assert first.first_row_id is None
+
+
+def test_the_written_list_is_returned_as_it_reads(tmp_path: Path) -> None:
+    manifest = written(tmp_path, IDENTITY, [ManifestEntry(ADDED, None, None, None, data_file("a", 2))], format_version=3)
+    location = f"file://{tmp_path}/list.avro"
+    manifests, _ = assign_row_ids([manifest], 7)
+    returned = write_manifest_list(IO, location, snapshot_id=77, parent_id=None, sequence_number=5, manifests=manifests, format_version=3, first_row_id=7)
+    assert returned == read_manifest_list(IO, location)
+    with (tmp_path / "list.avro").open("rb") as stream:
+        assert fastavro.reader(stream).metadata["first-row-id"] == "7"

@@ -11,12 +11,14 @@ import pytest
 
 from lakewright.session import local_session
 from tests.interop import places
+from tests.interop.lineage import by_id
 from tests.interop.peer import Peer, peer_process
 from tests.interop.services.hive import HiveMetastore, hive_metastore
 from tests.interop.services.jars import jar_set
 from tests.interop.services.postgres import Postgres, postgres_server
 from tests.interop.services.rest import RestCatalog, rest_catalog
 from tests.interop.services.s3 import ACCESS_KEY, REGION, S3, SECRET_KEY, s3_server
+from tests.interop.statements import COPY_ON_WRITE, STORIES
 
 Folders = pytest.TempPathFactory
 
@@ -97,3 +99,22 @@ def place_of(request: pytest.FixtureRequest, spark: Any, peer: Peer, tmp_path_fa
         return place
 
     return make
+
+
+@pytest.fixture(scope="session")
+def told(place_of: Callable[[str], places.Place], peer: Peer) -> Callable[[str], list[dict[int, Any]]]:
+    """The rows of a story, by id, after each of its statements, as the Iceberg runtime alone makes them."""
+    place = place_of("local")
+
+    @cache
+    def tell(name: str) -> list[dict[int, Any]]:
+        story = next(story for story in STORIES if story.name == name)
+        table = f"{place.name}.told.{name}"
+        story.theirs(peer, table, 2, COPY_ON_WRITE)
+        rows = []
+        for statement in story.statements:
+            statement.theirs(peer, table)
+            rows.append(by_id(peer.sql(f"SELECT * FROM {table}")))
+        return rows
+
+    return tell
