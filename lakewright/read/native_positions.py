@@ -15,10 +15,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
-from pyiceberg.io import FileIO, load_file_io
+from pyiceberg.io import FileIO
 from pyroaring import BitMap64
 
 from lakewright.format.deletion_vector import to_array
+from lakewright.format.local_io import open_io
 from lakewright.read.deletes import DeleteFile
 from lakewright.read.layout import FILE, POSITION
 from lakewright.read.paths import reported_path, spark_path
@@ -112,7 +113,7 @@ def _read_tasks(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     for batch in batches:
         for blob in batch.column(0).to_pylist():
             properties, share = pickle.loads(blob)
-            yield from _read(load_file_io(properties, share[0][1].data_file.file_path), share)
+            yield from _read(open_io(properties, share[0][1].data_file.file_path), share)
 
 
 def _shares(targets: Sequence[Target]) -> list[list[Target]]:
