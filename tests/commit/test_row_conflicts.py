@@ -166,15 +166,15 @@ def test_a_replaced_file_brings_no_deleted_row_back(filled: Kit, isolation: str)
 
 @pytest.mark.feature("I17")
 def test_position_deletes_of_a_partition_concern_the_files_within_their_bounds(by_region: Kit) -> None:
-    for first, region in ((1, "eu"), (3, "eu"), (5, "eu"), (7, "us")):
+    for first, region in ((1, "eu"), (3, "eu"), (5, "eu"), (7, "eu"), (9, "us")):
         by_region.append((first, region, DAY), (first + 1, region, DAY))
     ordered = sorted((f for f in files(by_region) if f.partition == ("eu",)), key=lambda f: f.file_path)
-    several = by_region.position_deletes(*ordered[:2])
+    several = by_region.position_deletes(*ordered[1:3])
     assert several.referenced_data_file is None
-    for target, conflicts in zip((*ordered, files(by_region)[-1]), (True, True, False, False), strict=True):
+    for target, conflicts in zip((*ordered, files(by_region)[-1]), (False, True, True, False, False), strict=True):
         change = by_region.delta(by_region.position_deletes(target, positions=[1]), touched=[target])
         state = by_region.load()
-        by_region.publish(replace(by_region.delta(several, touched=ordered[:2]), branch="main"))
+        by_region.publish(by_region.delta(several, touched=ordered[1:3]))
         if conflicts:
             with pytest.raises(StalePlan, match="deleted rows of a file it changes"):
                 by_region.publish(change, state=state)

@@ -16,8 +16,10 @@ from pathlib import Path
 from typing import Any, cast
 
 import pyarrow.parquet as pq
+from pyiceberg.catalog.sql import SqlCatalog
 from pyiceberg.expressions import And, BooleanExpression, GreaterThanOrEqual, LessThanOrEqual
 from pyroaring import BitMap64
+from sqlalchemy import event
 
 from lakewright.commit.change import OVERWRITE, REPLACE, SERIALIZABLE, SnapshotChange
 from lakewright.commit.store import PointerStore, TableState
@@ -54,11 +56,19 @@ def day(number: int) -> date:
     return EPOCH + timedelta(days=number)
 
 
+def unsynced(kit: Kit) -> None:
+    """Let SQLite not wait for the disk, which takes longer than all the rest."""
+    assert isinstance(kit.catalog, SqlCatalog)
+    event.listen(kit.catalog.engine, "connect", lambda connection, _: connection.execute("PRAGMA synchronous = OFF"))
+    kit.catalog.engine.dispose()
+
+
 class Ground(Kit):
     """The table, and the way back to how it began."""
 
     def __init__(self, folder: Path, version: int, mode: str = COPY_ON_WRITE) -> None:
         super().__init__(folder, partition_by=["region"], format_version=version, properties={f"write.{c}.mode": mode for c in ROW_LEVEL})
+        unsynced(self)
         self.mode = mode
         files = [self.file([(n, region, day(n)) for n in (*ids, ids[0] + 5)]) for ids, region in FILES.items()]
         self.publish(self.change(added=files))

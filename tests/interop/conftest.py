@@ -18,7 +18,7 @@ from tests.interop.services.jars import jar_set
 from tests.interop.services.postgres import Postgres, postgres_server
 from tests.interop.services.rest import RestCatalog, rest_catalog
 from tests.interop.services.s3 import ACCESS_KEY, REGION, S3, SECRET_KEY, s3_server
-from tests.interop.statements import COPY_ON_WRITE, STORIES
+from tests.interop.statements import ALL, COPY_ON_WRITE
 
 Folders = pytest.TempPathFactory
 
@@ -108,7 +108,7 @@ def told(place_of: Callable[[str], places.Place], peer: Peer) -> Callable[[str],
 
     @cache
     def tell(name: str) -> list[dict[int, Any]]:
-        story = next(story for story in STORIES if story.name == name)
+        story = next(story for story in ALL if story.name == name)
         table = f"{place.name}.told.{name}"
         story.theirs(peer, table, 2, COPY_ON_WRITE)
         rows = []

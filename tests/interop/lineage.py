@@ -18,18 +18,18 @@ COLUMNS = "id, _row_id, _last_updated_sequence_number"
 
 
 def ours(table: Any) -> Lineage:
-    return _by_id(table.read(metadata=True).select(*COLUMNS.split(", ")).toArrow())
+    return in_rows(table.read(metadata=True).select(*COLUMNS.split(", ")).toArrow())
 
 
 def of_the_runtime(peer: Peer, place: Place, table: Any) -> Lineage:
-    return _by_id(peer.sql(f"SELECT {COLUMNS} FROM {place.name}.{table.name}"))
+    return in_rows(peer.sql(f"SELECT {COLUMNS} FROM {place.name}.{table.name}"))
 
 
 def of_duckdb(table: Any) -> Lineage:
-    return _by_id(readers.duck(table, columns=COLUMNS))
+    return in_rows(readers.duck(table, columns=COLUMNS))
 
 
-def _by_id(rows: pa.Table) -> Lineage:
+def in_rows(rows: pa.Table) -> Lineage:
     found = {row["id"]: (row["_row_id"], row["_last_updated_sequence_number"]) for row in rows.to_pylist()}
     assert len(found) == rows.num_rows
     return found
@@ -46,6 +46,11 @@ class Ledger:
         self._rows: dict[int, Any] = {}
         self._lineage: Lineage = {}
         self._given: set[int] = set()
+
+    def begin(self, rows: dict[int, Any], lineage: Lineage) -> None:
+        """A table that has rows already."""
+        self._given = {row_id for row_id, _ in lineage.values()}
+        self._rows, self._lineage = rows, lineage
 
     def step(self, rows: dict[int, Any], lineage: Lineage, sequence_number: int, shape_changed: bool = False) -> None:
         assert lineage.keys() == rows.keys()

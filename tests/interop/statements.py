@@ -125,6 +125,7 @@ def modes(**of: str) -> dict[str, str]:
 
 
 COPY_ON_WRITE, MERGE_ON_READ = modes(**dict.fromkeys(COMMANDS, "copy-on-write")), modes(**dict.fromkeys(COMMANDS, "merge-on-read"))
+MIXED = modes(delete="merge-on-read", update="copy-on-write", merge="merge-on-read")
 MODES = {"copy_on_write": COPY_ON_WRITE, "merge_on_read": MERGE_ON_READ}
 
 FLAT = "id int, region string, at timestamp, price decimal(9,2), score double, ratio float, data binary"
@@ -204,3 +205,18 @@ STORIES = [
     Story("nested", NESTED, NESTED_STATEMENTS),
     Story("evolved", "id int, name string, gone string, price decimal(5,2), at struct<x: int>, region string", EVOLVED_STATEMENTS, ("region",), "region"),
 ]
+SHORT = Story(
+    "short",
+    FLAT,
+    (
+        Append(FLAT_ROWS.format(start=0, end=12)),
+        Delete("id IN (1, 2)"),
+        Merge("SELECT id FROM range(6, 15)", "s.id = 7", {"ratio": "cast(s.id + 0.5 AS float)"}, {"id": "cast(s.id AS int)", "region": "'eu'"}),
+        Update({"score": "-1.5"}, "id % 4 = 0"),
+        Delete("region = 'eu' AND id < 7"),
+        Merge("SELECT id FROM range(3, 17)", "s.id = 14", {"price": "-1"}, {"id": "cast(s.id AS int)", "region": "'us'"}),
+    ),
+    ("region",),
+    "region",
+)
+ALL = (*STORIES, SHORT)

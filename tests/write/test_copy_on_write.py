@@ -13,6 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from lakewright.errors import CorruptFile, MultipleMatches, NullInRequiredColumn
+from lakewright.format.graft import GraftWriter, NotGraftable
 from lakewright.plan.delta import DELETE, INSERT, MATCH, MOVE, UPDATE, TargetFile
 from lakewright.plan.write_plan import WritePlan
 from lakewright.read.arrow_scan import ArrowFile
@@ -262,3 +263,23 @@ def test_files_are_named_by_task_and_attempt(make_plan: MakePlan) -> None:
     kit.add(rows(0, 100))
     message = materialise_batches(kit.plan(), kit.batches([Change(UPDATE, 0, 5, {"n": 2})]), 12, 3, 456)
     assert [f.file_path.rsplit("/", 1)[1] for f in message.files] == ["00012-3-456-00000.parquet"]
+
+
+@pytest.mark.parametrize("method", ["copy_group", "encode_columns"])
+def test_a_file_that_turns_out_not_to_be_graftable_midway(make_plan: MakePlan, monkeypatch: pytest.MonkeyPatch, method: str) -> None:
+    kit = Kit(make_plan(SCHEMA), assigned=("x",))
+    kit.add(rows(0, 500))
+    whole, calls = getattr(GraftWriter, method), []
+
+    def failing(self: GraftWriter, *args: Any) -> None:
+        calls.append(args)
+        if len(calls) == 2:
+            raise NotGraftable("made up")
+        whole(self, *args)
+
+    monkeypatch.setattr(GraftWriter, method, failing)
+    monkeypatch.setattr(copy_on_write, "TINY_ROWS", 1)
+    message = check(kit, *(Change(UPDATE, 0, at, {"x": math.nan}) for at in (5, 250, 450)), Change(DELETE, 0, 110), Change(DELETE, 0, 310))
+    assert len(message.files) == 2 and sum(f.record_count for f in message.files) == 498
+    for file in message.files:
+        assert file.nan_value_counts[3] == sum(math.isnan(x) for x in pq.read_table(local(file.file_path)).column("x").to_pylist())

@@ -212,3 +212,12 @@ def test_files_of_other_writers(make_plan: MakePlan, parquet: dict[str, Any], re
     message = kit.run(*changes)
     assert [{**row, "ts": row["ts"].replace(tzinfo=UTC)} for row in kit.live(message)] == [{**row, "ts": row["ts"].replace(tzinfo=UTC)} for row in expected]
     assert message.copied == len(expected) - 3
+    mixes = not {"use_deprecated_int96_timestamps", "store_decimal_as_integer"} & parquet.keys()
+    assert sorted(f.record_count for f in message.files) == ([300] if not removing else [299] if mixes else [99, 200])
+
+
+def test_a_file_with_none_of_the_columns(make_plan: MakePlan) -> None:
+    kit = Kit(make_plan(Schema(NestedField(1, "id", LongType(), required=False, initial_default=3), NestedField(2, "n", LongType(), required=False))), assigned=("n",))
+    kit.add([{"gone": i} for i in range(150)], schema=Schema(NestedField(9, "gone", LongType(), required=False)))
+    message = kit.run(Change(UPDATE, 0, 6, {"n": 9}), Change(DELETE, 0, 120))
+    assert [row["n"] for row in kit.live(message)] == [9 if i == 6 else None for i in range(149)]

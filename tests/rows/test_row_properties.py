@@ -1,0 +1,34 @@
+"""Random statements on random tables, in every layout, against the model: after each one the rows, their lineage, the counts and the metrics agree.
+
+One table with several statements per layout, twenty in `make soak`.
+"""
+
+from __future__ import annotations
+
+from random import Random
+from typing import Any
+
+import pytest
+from hypothesis import given, note, settings
+from hypothesis import strategies as st
+
+from tests.rows.drawn import Drawn
+from tests.rows.kit import LAYOUTS, Layout, Trial
+
+PARTITIONS = (["p"], ["bucket(2, id)", "p"], ["truncate(2, n)"], ["truncate(1, t)"])
+STATEMENTS = 4
+
+
+@pytest.mark.feature("I14", "I15", "I16", "I6")
+@pytest.mark.parametrize("layout", LAYOUTS, ids=str)
+@settings(max_examples=max(1, settings.default.max_examples // len(LAYOUTS)))
+@given(seeds=st.lists(st.integers(0, 2**32 - 1), min_size=STATEMENTS, max_size=STATEMENTS, unique=True))
+def test_statements_agree_with_the_model(lake: Any, layout: Layout, seeds: list[int]) -> None:
+    """A seed stands for a statement: drawn choice by choice few examples would be too much alike."""
+    chance = Random(f"{layout} {seeds[0]}")
+    partition_by = chance.choice(PARTITIONS)
+    note(f"partitioned by {partition_by if layout.partitioned else []}")
+    trial = Trial(lake, layout, partition_by=partition_by)
+    Drawn(chance, trial).append()
+    for seed in seeds:
+        Drawn(Random(f"{layout} {seed}"), trial).run()
