@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 from lakewright.errors import ConfigurationError, UnknownOption
 
@@ -81,7 +82,7 @@ def _embedded(location: str) -> LakeConfig:
             'Give a catalog too: connect(location, catalog={"type": "rest", "uri": "…"}) or [lakes.<name>] in lakewright.toml.'
         )
     where = absolute(location)
-    return LakeConfig(where, {"type": "sql", "uri": f"sqlite:///{folder / 'catalog.db'}", "warehouse": where}, folder=folder)
+    return LakeConfig(where, {"type": "sql", "uri": f"sqlite:///{quote(str(folder / 'catalog.db'))}", "warehouse": where}, folder=folder)
 
 
 def _with_catalog(location: str, given: Mapping[str, str], wanted: str) -> LakeConfig:

@@ -34,6 +34,14 @@ def test_import_does_not_start_spark() -> None:
     subprocess.run([sys.executable, "-c", code], check=True)
 
 
+def test_a_folder_may_have_any_name(tmp_path: Path, spark: SparkSession) -> None:
+    for name in ("a%20b", "a b", "é"):
+        lake = lw.connect(tmp_path / name, spark=spark)
+        lake.create_namespace("nyc")
+        assert (tmp_path / name / "catalog.db").is_file()
+    assert {folder.name for folder in tmp_path.iterdir()} == {"a%20b", "a b", "é"}
+
+
 def test_a_folder_becomes_a_lake(tmp_path: Path, spark: SparkSession) -> None:
     lake = lw.connect(tmp_path / "here", spark=spark)
     assert (tmp_path / "here" / "catalog.db").exists()

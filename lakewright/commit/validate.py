@@ -125,9 +125,10 @@ def no_conflicting_data(io: FileIO, change: SnapshotChange, metadata: Metadata, 
     """Serializable: no rows were added to what the operation read."""
     covered = _coverage(change, metadata)
     added = "rows to what it read" if change.rows_read else "rows to what it replaces"
+    option = f"{change.command}_isolation_level" if change.command else "isolation_level"
     for snapshot, file in _entries(io, metadata, later, ADDED, content=0):
         if snapshot.operation not in REWRITES_ONLY and covered(file):
-            _conflict(change, snapshot, f"added {added} ({file.file_path})", table, ", or with isolation_level='snapshot' if added rows may stay")
+            _conflict(change, snapshot, f"added {added} ({file.file_path})", table, f", or with {option}='snapshot' if added rows may stay")
 
 
 def _later(io: FileIO, snapshot: Snapshot) -> Later:

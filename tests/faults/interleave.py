@@ -8,7 +8,7 @@ same row, row 20 of the same file, row 50 of the same partition, or row 90.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Generator, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import date, timedelta
 from functools import cached_property
@@ -27,7 +27,7 @@ from lakewright.errors import CommitConflict
 from lakewright.format.data_file import DataFile
 from lakewright.format.metadata import Snapshot
 from lakewright.format.storage import local_path
-from lakewright.plan.delta import COPY_ON_WRITE, MERGE_ON_READ
+from lakewright.plan.delta import MERGE_ON_READ
 from lakewright.plan.overwrite import with_their_deletes
 from lakewright.plan.request import Clause, Command, RowRequest, Then, When
 from lakewright.read.positions import deleted_positions
@@ -66,14 +66,14 @@ def unsynced(kit: Kit) -> None:
 class Ground(Kit):
     """The table, and the way back to how it began."""
 
-    def __init__(self, folder: Path, version: int, mode: str = COPY_ON_WRITE) -> None:
-        super().__init__(folder, partition_by=["region"], format_version=version, properties={f"write.{c}.mode": mode for c in ROW_LEVEL})
+    def __init__(self, folder: Path, version: int, mode: str, properties: Mapping[str, str] | None = None) -> None:
+        modes = {f"write.{command}.mode": mode for command in ROW_LEVEL}
+        super().__init__(folder, partition_by=["region"], format_version=version, properties={**modes, **(properties or {})})
         unsynced(self)
         self.mode = mode
         files = [self.file([(n, region, day(n)) for n in (*ids, ids[0] + 5)]) for ids, region in FILES.items()]
         self.publish(self.change(added=files))
-        gone = [self.row_deletes(file, BitMap64([2])) for file in files]
-        self.publish(self.delta(*gone[::2], touched=files[::2]))
+        self.publish(self.delta(*(self.row_deletes(file, BitMap64([2])) for file in files[::2]), touched=files[::2]))
         self.publish(self.replacement(files[1::2], *(self.file([(n, region, day(n)) for n in ids]) for ids, region in list(FILES.items())[1::2])))
         self.beginning = self.load()
         self.before = self.rows()

@@ -96,8 +96,9 @@ def test_verbs_end_as_stated(
         assert ground.rows() == serial(ground.before, b)
         return
     ask(table, a, spark)
-    assert len(plans) == (2 if conflicts else 1)
     assert ground.rows() in ([serial(ground.before, b, a)] if conflicts else serial_results(ground.before, a, b))
+    left_to_do = serial(ground.before, b, a) != serial(ground.before, b)
+    assert len(plans) == (2 if conflicts and left_to_do else 1)
 
 
 @pytest.mark.feature("I17")
@@ -124,7 +125,7 @@ def test_without_planning_again_it_is_a_conflict_that_names_both(
     ground = grounds[MERGE_ON_READ, 3].reset()
     table, other = table_of(ground, spark), Operation("update", "same file", 2)
     meeting(monkeypatch, table, "write", lambda: run(ground, other))
-    with pytest.raises(CommitConflict, match=rf"This {command} of db\.t read snapshot \d+, and since then the update \d+ deleted rows of a file it changes"):
+    with pytest.raises(CommitConflict, match=rf"This {command} of db\.t read snapshot \d+, and since then the update \d+ (replaced|deleted rows).* a file it changes"):
         ask(table, Operation(command), spark, row_level_replans=0)
     assert ground.rows() == serial(ground.before, other)
 

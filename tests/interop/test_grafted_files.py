@@ -25,7 +25,7 @@ from tests.interop.peer import Peer
 from tests.interop.places import Place
 
 ROWS, GROUP = 6000, 1700
-FLAT = "id bigint, name string, word string, price decimal(9,2), wide decimal(30,1), at timestamp, day date, ratio double, size float, ok boolean, n int"
+FLAT = "id bigint, name string, word string, price decimal(9,2), wide decimal(30,1), moment timestamp, day date, ratio double, size float, ok boolean, n int"
 NESTED = ", place struct<x: bigint, y: string>, tags array<string>, counts map<string,bigint>"
 STRUCT = ", place struct<x: bigint, y: string>"
 UPDATED = "id BETWEEN 1650 AND 1760 OR id = 5000"
@@ -42,9 +42,9 @@ FILTERS: dict[str, pc.Expression] = {
     "price < 0": pc.field("price") < Decimal("0"),
     "price > 59.9": pc.field("price") > Decimal("59.90"),
     "wide = 3503.5": pc.field("wide") == Decimal("3503.5"),
-    "at > timestamp '2020-01-01 01:39:00'": pc.field("at") > datetime(2020, 1, 1, 1, 39, tzinfo=UTC),
+    "moment > timestamp '2020-01-01 01:39:00'": pc.field("moment") > datetime(2020, 1, 1, 1, 39, tzinfo=UTC),
     "day = DATE '2020-02-01' AND id < 2000": (pc.field("day") == date(2020, 2, 1)) & (pc.field("id") < 2000),
-    "ratio > 856 AND id < 6000": (pc.field("ratio") > 856) & (pc.field("id") < 6000),
+    "ratio BETWEEN 855.5 AND 857": (pc.field("ratio") >= 855.5) & (pc.field("ratio") <= 857),
     "size IS NULL AND id < 100": pc.field("size").is_null() & (pc.field("id") < 100),
     "ok AND n = 17": pc.field("ok") & (pc.field("n") == 17),
 }
@@ -60,7 +60,7 @@ def source_rows() -> dict[str, list[Any]]:
         "word": [f"word {i % 7}" for i in ids],
         "price": [Decimal(i).scaleb(-2) for i in ids],
         "wide": [Decimal(i * 10 + 5).scaleb(-1) for i in ids],
-        "at": [start + timedelta(seconds=i) for i in ids],
+        "moment": [start + timedelta(seconds=i) for i in ids],
         "day": [date(2020, 1, 1) + timedelta(days=i % 900) for i in ids],
         "ratio": [math.nan if i % 97 == 0 else i / 7 for i in ids],
         "size": [None if i % 13 == 0 else float(i) for i in ids],
@@ -86,12 +86,16 @@ Write = Callable[[Place, Any, pa.Table, Path], None]
 
 @dataclass(frozen=True)
 class Writer:
-    """Writes one file of several row groups with the table's field ids. Without `write`, the runtime inserts the rows itself."""
+    """Writes one file of several row groups with the table's field ids. Without `write`, the runtime inserts the rows itself.
+
+    not_vectorised: columns whose encoding in such files the runtime's vectorised reader refuses, in any file of this writer.
+    """
 
     name: str
     write: Write | None = None
     columns: str = FLAT + NESTED
     properties: dict[str, str] = field(default_factory=dict)
+    not_vectorised: tuple[str, ...] = ()
 
 
 def by_arrow(**options: Any) -> Write:
@@ -126,7 +130,7 @@ def by_spark(version: str, codec: str) -> Write:
 
 
 RUNTIME = {
-    "write.parquet.row-group-size-bytes": "100000",
+    "write.parquet.row-group-size-bytes": "60000",
     "write.parquet.row-group-check-min-record-count": "100",
     "write.parquet.page-row-limit": "300",
     "write.parquet.bloom-filter-enabled.column.name": "true",
@@ -134,12 +138,12 @@ RUNTIME = {
 }
 WRITERS = [
     Writer("pyarrow_v1", by_arrow(compression="snappy", store_decimal_as_integer=True)),
-    Writer("pyarrow_v2", by_arrow(compression="zstd", data_page_version="2.0", use_dictionary=["word"], store_schema=False)),
+    Writer("pyarrow_v2", by_arrow(compression="zstd", data_page_version="2.0", use_dictionary=["word"], store_schema=False), not_vectorised=("ok",)),
     Writer("duckdb_v1", by_duckdb(codec="snappy")),
-    Writer("duckdb_v2", by_duckdb(codec="zstd", parquet_version="V2")),
+    Writer("duckdb_v2", by_duckdb(codec="zstd", parquet_version="V2"), not_vectorised=("ok",)),
     # Spark writes no field ids on list elements, map keys and map values.
     Writer("spark_v1", by_spark("v1", "snappy"), FLAT + STRUCT),
-    Writer("spark_v2", by_spark("v2", "zstd"), FLAT + STRUCT),
+    Writer("spark_v2", by_spark("v2", "zstd"), FLAT + STRUCT, not_vectorised=("ok",)),
     Writer("runtime_zstd", properties=RUNTIME),
     Writer("runtime_gzip", properties={**RUNTIME, "write.parquet.compression-codec": "gzip", "write.parquet.page-version": "v2"}),
 ]
@@ -192,14 +196,22 @@ class Grafted:
         return [Path(str(path).removeprefix("file://").removeprefix("file:")) for path in files["file_path"].to_pylist()]
 
 
+def described(path: Path, what: str) -> set[str]:
+    """Columns that have a bloom filter or an index of pages in any row group."""
+    footer = footer_of(path)
+    leaves = [".".join(leaf.path) for column in footer.columns for leaf in column.leaves]
+    return {leaf for group in footer.row_groups for leaf, chunk in zip(leaves, group.chunks, strict=True) if getattr(chunk, what) is not None}
+
+
 def test_the_file_is_a_graft(grafted: Grafted) -> None:
     before, after = footer_of(grafted.source), footer_of(grafted.path)
     assert len(before.row_groups) >= 3
     assert after.created_by == before.created_by
-    _, blooms_before = check_offsets(grafted.source)
-    indexes, blooms = check_offsets(grafted.path)
-    assert (blooms > 0) is (blooms_before > 0)
-    assert (indexes > 0) is (check_offsets(grafted.source)[0] > 0)
+    check_offsets(grafted.path)
+    assert described(grafted.path, "bloom") >= described(grafted.source, "bloom")
+    assert described(grafted.path, "offset_index") >= described(grafted.source, "offset_index")
+    if "duckdb" not in grafted.writer.name:
+        assert {"name"} <= described(grafted.source, "bloom") and set(grafted.names) - {"place", "tags", "counts"} <= described(grafted.source, "column_index")
 
 
 def test_pyarrow(grafted: Grafted) -> None:
@@ -222,7 +234,8 @@ def test_duckdb(grafted: Grafted) -> None:
 def filtered(source: str, columns: list[str]) -> str:
     """One query with a branch for each filter."""
     names = ", ".join(columns)
-    return " UNION ALL ".join(f"SELECT {place} AS filter, {names} FROM {source} WHERE {condition}" for place, condition in enumerate(FILTERS))
+    usable = {place: condition for place, condition in enumerate(FILTERS) if "ok" in columns or "ok" not in condition.split()}
+    return " UNION ALL ".join(f"SELECT {place} AS filter, {names} FROM {source} WHERE {condition}" for place, condition in usable.items())
 
 
 def test_spark(grafted: Grafted) -> None:
@@ -237,7 +250,7 @@ def test_spark(grafted: Grafted) -> None:
 @pytest.mark.feature("I15")
 @pytest.mark.parametrize("nested", [False, True], ids=["vectorised", "row_by_row"])
 def test_the_iceberg_runtime(grafted: Grafted, nested: bool) -> None:
-    columns = grafted.names if nested else [c.split()[0] for c in FLAT.replace("(9,2)", "").replace("(30,1)", "").split(", ")]
+    columns = [name for name in grafted.names if nested or name not in ("place", "tags", "counts", *grafted.writer.not_vectorised)]
     names = (grafted.grafted_name, grafted.plain_name)
     found, expected = (grafted.peer.sql(f"SELECT {', '.join(columns)} FROM {name}") for name in names)
     assert canonical(found) == canonical(expected)
@@ -249,7 +262,7 @@ def test_the_iceberg_runtime(grafted: Grafted, nested: bool) -> None:
 @pytest.mark.feature("I15")
 def test_counts_and_limits_in_the_metadata(grafted: Grafted) -> None:
     """The runtime answers these from the manifests."""
-    limits = ", ".join(f"min({c}) AS least_{c}, max({c}) AS most_{c}, count({c}) AS some_{c}" for c in ("id", "price", "wide", "at", "day", "size", "n"))
+    limits = ", ".join(f"min({c}) AS least_{c}, max({c}) AS most_{c}, count({c}) AS some_{c}" for c in ("id", "price", "wide", "moment", "day", "size", "n"))
     found, expected = (grafted.peer.sql(f"SELECT count(*) AS rows, count(name) AS names, {limits} FROM {name}") for name in (grafted.grafted_name, grafted.plain_name))
     assert canonical(found) == canonical(expected)
 
