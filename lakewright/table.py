@@ -15,7 +15,7 @@ from pyiceberg.table.sorting import SortOrder
 from lakewright.commit import refs
 from lakewright.commit.change import MetadataChange
 from lakewright.commit.result import Commit
-from lakewright.commit.runs import list_runs
+from lakewright.commit.runs import list_runs, new_run_id
 from lakewright.commit.store import TableState
 from lakewright.errors import InvalidOption, StalePlan
 from lakewright.maintain.orphans import Removed, remove_orphans
@@ -29,6 +29,7 @@ from lakewright.rows.merge import check_clauses
 from lakewright.rows.merge_source import read_source
 from lakewright.session import session_options
 from lakewright.transaction import Transaction, request_fields
+from lakewright.write.engine import running
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -129,7 +130,7 @@ class Table:
         source = None
         if request.command is Command.MERGE:
             check_clauses(request, self.name)
-            with explaining("source of the merge", self.name):
+            with running(self._lake.spark, f"lakewright-{new_run_id()}", self.name), explaining("source of the merge", self.name):
                 source = read_source(request, self.schema)
         replans = resolve(request.options, session_options(self._lake.spark), self.properties)[REPLANS]
         for planned in itertools.count():

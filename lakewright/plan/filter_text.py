@@ -38,6 +38,7 @@ from lakewright.plan.predicates import (
 OPERATORS: dict[type[exp.Expr], str] = {exp.EQ: "=", exp.NEQ: "!=", exp.LT: "<", exp.LTE: "<=", exp.GT: ">", exp.GTE: ">="}
 UNSTABLE = {
     "rand", "randn", "random", "randstr", "uniform", "uuid", "shuffle", "monotonically_increasing_id", "spark_partition_id", "input_file_name",
+    "reflect", "java_method", "try_reflect",
     "current_timestamp", "current_date", "current_time", "localtimestamp", "now", "curdate", "unix_timestamp",
 }  # fmt: skip
 

@@ -13,7 +13,7 @@ from lakewright.plan.request import Clause, RowRequest, Then
 from lakewright.read.native import quoted
 from lakewright.read.scan import FileScan, plan_scan
 from lakewright.rows.expressions import assignments, condition_of, require_deterministic
-from lakewright.rows.row_plan import RowContext, RowPlan, delta_plan, delta_rows, locate, moves_rows, update_action
+from lakewright.rows.row_plan import RowContext, RowPlan, delta_plan, delta_rows, locate, moves_rows, no_rows, update_action
 from lakewright.session import time_zone
 
 if TYPE_CHECKING:
@@ -30,15 +30,14 @@ def plan_change(context: RowContext, request: RowRequest) -> RowPlan:
     gone = {f.data_file.file_path for f in whole}
     read = tuple(f for f in scan.files if f.data_file.file_path not in gone)
     if not read:
+        _selected(context, no_rows(context), chosen, clause)
         return RowPlan(whole=whole, filter=chosen.iceberg)
     located = locate(context, read)
-    with resolving(request.where, context.table):
-        selected = located.rows if chosen.sql is None else located.rows.where(condition_of(chosen.sql))
+    selected, values = _selected(context, located.rows, chosen, clause)
     numbered = located.numbered(context.spark, selected)
     if clause.then is Then.DELETE:
         delta, plan = _deleted(context, numbered), delta_plan(context, located, values=(), assigned=(), once=False)
     else:
-        values = _new_values(context, selected, clause)
         assigned = tuple(values)
         moves = moves_rows(context, read, assigned)
         if moves:
@@ -46,6 +45,13 @@ def plan_change(context: RowContext, request: RowRequest) -> RowPlan:
         delta = _updated(context, numbered, update_action(moves), values)
         plan = delta_plan(context, located, values=tuple(values), assigned=() if moves else assigned, once=True)
     return RowPlan(whole, read, delta, plan, chosen.iceberg, located.rows)
+
+
+def _selected(context: RowContext, rows: DataFrame, chosen: Filter, clause: Clause) -> tuple[DataFrame, dict[int, Column]]:
+    """The rows that the condition selects, and the values an UPDATE gives them."""
+    with resolving(chosen.sql, context.table):
+        selected = rows if chosen.sql is None else rows.where(condition_of(chosen.sql))
+    return selected, _new_values(context, selected, clause) if clause.then is Then.UPDATE else {}
 
 
 def _whole(context: RowContext, chosen: Filter, files: tuple[FileScan, ...]) -> tuple[FileScan, ...]:

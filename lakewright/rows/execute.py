@@ -20,6 +20,7 @@ from lakewright.rows.merge import plan_merge
 from lakewright.rows.merge_source import MergeSource
 from lakewright.rows.row_plan import RowContext, RowPlan
 from lakewright.write.delta_write import Materialised, materialise
+from lakewright.write.engine import running
 
 MODE = {Command.DELETE: DELETE_MODE, Command.UPDATE: UPDATE_MODE, Command.MERGE: MERGE_MODE}
 ISOLATION = {Command.DELETE: DELETE_ISOLATION, Command.UPDATE: UPDATE_ISOLATION, Command.MERGE: MERGE_ISOLATION}
@@ -35,7 +36,7 @@ class Phases(Protocol):
 
 def change_rows(context: RowContext, request: RowRequest, source: MergeSource | None, progress: Phases) -> SnapshotChange | None:
     """The change that carries out the request; None where no row is concerned."""
-    with progress.phase("plan"):
+    with progress.phase("plan"), running(context.spark, f"lakewright-{context.write.run_id}", context.table):
         plan = plan_change(context, request) if source is None else plan_merge(context, request, source)
     with progress.phase("write"):
         made = _materialised(context, request, plan)

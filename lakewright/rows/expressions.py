@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 import sqlglot
 from pyiceberg.schema import Schema
-from pyiceberg.types import NestedField
+from pyiceberg.types import IcebergType, NestedField, StructType
 from sqlglot import exp
 from sqlglot.errors import SqlglotError
 
@@ -18,7 +18,6 @@ from lakewright.options import Options
 from lakewright.plan.assignment import assign
 from lakewright.plan.filter_text import UNSTABLE, function_name
 from lakewright.plan.names import find_field, match_name, unquoted
-from lakewright.read.native import quoted
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -89,8 +88,10 @@ def assignments(
         field = find_field(schema, path, table)
         fitted = assign(value, given.dataType, field, path, options, table)
         top = _top_level(schema, path)
-        inside = path[len(top.name) + 1 :]
-        found[top.field_id] = fitted if not inside else found.get(top.field_id, old(top)).withField(".".join(map(quoted, inside.split("."))), fitted)
+        steps = _steps(top.field_type, path[len(top.name) + 1 :])
+        if steps is None:
+            raise SchemaError(f"The {what} of {table} assigns {path!r}, which is inside a list or map; assign {top.name!r} as a whole.", table=table, column=path)
+        found[top.field_id] = _with_field(found.get(top.field_id, old(top)), top.field_type, steps, fitted)
     return {f.field_id: found[f.field_id] for f in schema.fields if f.field_id in found}
 
 
@@ -109,6 +110,28 @@ def _target(name: str, schema: Schema, alias: str | None, table: str) -> str:
 def _top_level(schema: Schema, path: str) -> NestedField:
     whole = next((f for f in schema.fields if f.name == path), None)
     return whole or next(f for f in schema.fields if path.startswith(f.name + "."))
+
+
+def _with_field(value: Column, kind: IcebergType, names: Sequence[str], new: Column) -> Column:
+    """The struct with a new value for a field in it. Unlike `Column.withField` it makes a struct where there is none, as SQL does."""
+    from pyspark.sql import functions as F
+
+    if not names:
+        return new
+    assert isinstance(kind, StructType)
+    fields = ((f, value.getField(f.name)) for f in kind.fields)
+    return F.struct(*((_with_field(old, f.field_type, names[1:], new) if f.name == names[0] else old).alias(f.name) for f, old in fields))
+
+
+def _steps(kind: IcebergType, inside: str) -> list[str] | None:
+    """The names on the way to a field of a struct; None if the way goes through a list or map."""
+    if not inside:
+        return []
+    if not isinstance(kind, StructType):
+        return None
+    found = next((f for f in kind.fields if f.name == inside), None) or next(f for f in kind.fields if inside.startswith(f.name + "."))
+    below = _steps(found.field_type, inside[len(found.name) + 1 :])
+    return None if below is None else [found.name, *below]
 
 
 def _require_distinct(paths: list[str], what: str, table: str) -> None:

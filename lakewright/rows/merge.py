@@ -7,7 +7,7 @@ match are then those whose number did not come out of the join.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import reduce
 from typing import TYPE_CHECKING
@@ -26,7 +26,7 @@ from lakewright.read.scan import plan_scan
 from lakewright.rows.expressions import assignments, column_of, condition_of, explaining, require_deterministic
 from lakewright.rows.merge_source import SOURCE_ROW, MergeSource, pruning_filter
 from lakewright.rows.merge_values import clause_values
-from lakewright.rows.row_plan import Located, RowContext, RowPlan, delta_plan, delta_rows, locate, moves_rows, update_action
+from lakewright.rows.row_plan import Located, RowContext, RowPlan, delta_plan, delta_rows, locate, moves_rows, no_rows, update_action
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -53,6 +53,10 @@ class _Merge:
     source: MergeSource
 
     def inserts_only(self, read_filter: BooleanExpression) -> RowPlan:
+        target = no_rows(self.context).alias(self.request.target_alias)
+        joined = self._joined(target, keep_all=False)
+        self._updates(target, joined)
+        self._choice(target, joined, moves=False)
         inserted = self._inserted(self.source.rows)
         values = self._all_fields
         plan = delta_plan(self.context, None, values=tuple(values), assigned=(), once=False)
@@ -63,17 +67,14 @@ class _Merge:
 
         request, context = self.request, self.context
         target = located.rows.alias(request.target_alias)
-        source = F.broadcast(self.source.rows) if self.source.is_small else self.source.rows
-        assert request.on is not None
-        with explaining("on of the merge", context.table):
-            joined = target.join(source.alias(request.source_alias), column_of(request.on), "left" if keep_all else "inner")
-        updates = {n: self._values(joined, clause, n) for n, clause in self._numbered if clause.then is Then.UPDATE}
+        joined = self._joined(target, keep_all)
+        updates = self._updates(target, joined)
         assigned = tuple(f.field_id for f in context.schema.fields if any(f.field_id in values for values in updates.values()))
         moves = bool(updates) and moves_rows(context, located.files, assigned)
         inserts = any(c.then is Then.INSERT for c in request.clauses)
         whole_rows = moves or inserts
         fields = [f for f in context.schema.fields if whole_rows or f.field_id in assigned]
-        number, action = self._choice(joined, moves)
+        number, action = self._choice(target, joined, moves)
         chosen = located.numbered(context.spark, joined.withColumns({CLAUSE: number, ACTION: action}).where(F.col(ACTION).isNotNull()))
         values = {f.field_id: self._chosen_value(f, updates, assigned, moves) for f in fields}
         with explaining("merge", context.table):
@@ -81,6 +82,19 @@ class _Merge:
         delta = self._with_inserts(changed) if inserts else changed
         plan = delta_plan(context, located, values=[f.field_id for f in fields], assigned=() if moves else assigned, once=self._once)
         return RowPlan((), located.files, delta, plan, read_filter, located.rows)
+
+    def _joined(self, target: DataFrame, keep_all: bool) -> DataFrame:
+        from pyspark.sql import functions as F
+
+        source = F.broadcast(self.source.rows) if self.source.is_small else self.source.rows
+        assert self.request.on is not None
+        with explaining("on of the merge", self.context.table):
+            return target.join(source.alias(self.request.source_alias), column_of(self.request.on), "left" if keep_all else "inner")
+
+    def _updates(self, target: DataFrame, joined: DataFrame) -> dict[int, Values]:
+        """New values by clause; a row that is not in the source has only the table's columns to take them from."""
+        rows = {When.MATCHED: joined, When.NOT_MATCHED_BY_SOURCE: target}
+        return {n: self._values(rows[clause.when], clause, self._old) for n, clause in self._numbered if clause.then is Then.UPDATE}
 
     @property
     def _numbered(self) -> list[tuple[int, Clause]]:
@@ -96,7 +110,7 @@ class _Merge:
         matched = [c for c in self.request.clauses if c.when is When.MATCHED]
         return bool(matched) and not (len(matched) == 1 and matched[0].then is Then.DELETE and matched[0].condition is None)
 
-    def _choice(self, joined: DataFrame, moves: bool) -> tuple[Column, Column]:
+    def _choice(self, target: DataFrame, joined: DataFrame, moves: bool) -> tuple[Column, Column]:
         """The clause that applies to a joined row, and its action: MATCH where no clause does, null for a row the source does not have."""
         from pyspark.sql import functions as F
 
@@ -110,18 +124,19 @@ class _Merge:
             action = F.when(applies, F.lit(DELETE if clause.then is Then.DELETE else update_action(moves))).otherwise(action)
         with explaining("condition of the merge", self.context.table):
             joined.select(number, action)
+            target.select(*(condition_of(c.condition) for c in self.request.clauses if c.when is When.NOT_MATCHED_BY_SOURCE))
         return number, action
 
-    def _values(self, rows: DataFrame, clause: Clause, n: int) -> Values:
+    def _values(self, rows: DataFrame, clause: Clause, old: Callable[[NestedField], Column]) -> Values:
         values = clause_values(clause, self.context, self.request, self.source)
         what = f"{clause} clause"
-        return assignments(rows, values, self.context.schema, self.context.options, alias=self.request.target_alias, old=self._old, what=what, table=self.context.table)
+        return assignments(rows, values, self.context.schema, self.context.options, alias=self.request.target_alias, old=old, what=what, table=self.context.table)
 
     def _chosen_value(self, field: NestedField, updates: Mapping[int, Values], assigned: tuple[int, ...], moves: bool) -> Column:
         """A column's value in the delta: that of the clause at hand, its present one where that clause leaves it alone."""
         from pyspark.sql import functions as F
 
-        empty = F.lit(None).cast(spark_type(field.field_type, nullable=True))
+        empty = _nothing(field)
         if not moves and field.field_id not in assigned:
             return empty
         cases = ((n, values.get(field.field_id, self._old(field))) for n, values in updates.items())
@@ -146,7 +161,7 @@ class _Merge:
         with explaining("condition of the merge", self.context.table):
             number = reduce(lambda rest, nc: F.when(condition_of(nc[1].condition), F.lit(nc[0])).otherwise(rest), reversed(inserts), F.lit(None).cast("int"))
             rows = rows.withColumn(CLAUSE, number).where(F.col(CLAUSE).isNotNull())
-        given = {n: self._values(rows, clause, n) for n, clause in inserts}
+        given = {n: self._values(rows, clause, _nothing) for n, clause in inserts}
         defaults = {f.field_id: self._missing(f, [c for n, c in inserts if f.field_id not in given[n]]) for f in self.context.schema.fields}
         values = {
             f.field_id: reduce(
@@ -170,12 +185,19 @@ class _Merge:
             raise NullInRequiredColumn(
                 f"{self.context.table} requires column {field.name!r}, which the {leaving_out[0]} clause leaves out; give it a value there.", table=self.context.table, column=field.name
             )
-        return assigned_value(None, Assign(field, field.name, None)) if leaving_out else F.lit(None).cast(spark_type(field.field_type, nullable=True))
+        return assigned_value(None, Assign(field, field.name, None)) if leaving_out else _nothing(field)
 
     def _old(self, field: NestedField) -> Column:
         from pyspark.sql import functions as F
 
         return F.col(f"{quoted(self.request.target_alias)}.{quoted(field.name)}")
+
+
+def _nothing(field: NestedField) -> Column:
+    """The value of a column before its row is there."""
+    from pyspark.sql import functions as F
+
+    return F.lit(None).cast(spark_type(field.field_type, nullable=True))
 
 
 def check_clauses(request: RowRequest, table: str) -> None:

@@ -13,6 +13,7 @@ from lakewright.format.metadata import Metadata, Snapshot
 from lakewright.options import TARGET_FILE_SIZE, Options
 from lakewright.plan.delta import ACTION, CLAUSE, COPY_ON_WRITE, FILE, MOVE, POSITION, ROW_ID, UPDATE, DeltaPlan, TargetFile, value_column
 from lakewright.plan.targets import FIRST_ROW, plan_targets, with_targets
+from lakewright.plan.types import spark_struct
 from lakewright.plan.write_plan import WritePlan
 from lakewright.read.arrow_scan import arrow_read
 from lakewright.read.located import STORED_ROW_ID, located_rows
@@ -72,6 +73,11 @@ class Located:
 
     def numbered(self, spark: SparkSession, rows: DataFrame) -> DataFrame:
         return with_targets(spark, self.targets, self.names, rows)
+
+
+def no_rows(context: RowContext) -> DataFrame:
+    """The table's columns without a row: what is wrong with a statement is told by them where no file is read."""
+    return context.spark.createDataFrame([], spark_struct(context.schema.as_struct(), nullable=True))
 
 
 def locate(context: RowContext, files: Sequence[FileScan]) -> Located:

@@ -98,6 +98,18 @@ def writing(plan: WritePlan, spark: SparkSession, wanted: Mapping[str, str]) -> 
         raise
 
 
+@contextmanager
+def running(spark: SparkSession, tag: str, table: str) -> Iterator[None]:
+    """A block whose jobs read for a write: an interrupt stops them, and a failure is told as one of the write."""
+    from pyspark.errors import PySparkException
+
+    try:
+        with cancellable(spark, tag):
+            yield
+    except PySparkException as error:
+        raise _typed(error, table) from error
+
+
 def _typed(error: Exception, table: str) -> LakewrightError:
     if isinstance(error, LakewrightError):
         return error

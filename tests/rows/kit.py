@@ -11,17 +11,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
-from hypothesis import note
-from pyiceberg.io.pyarrow import pyarrow_to_schema
+from hypothesis import currently_in_test_context, note
 
 from lakewright.commit.result import ROWS_COPIED, ROWS_DELETED, ROWS_INSERTED, ROWS_UPDATED, Commit, clause_rows
 from lakewright.errors import MultipleMatches
 from lakewright.read.scan import plan_scan
 from tests.interop.canonical import plain
-from tests.properties.checks import check_file
 from tests.rows.expressions import Expression, Row
+from tests.rows.metrics import check_metrics
 from tests.rows.model import Assignments, Changed, Clause, Held, Model, SeveralMatches
 
 if TYPE_CHECKING:
@@ -92,8 +90,8 @@ class Trial:
 
     # Statements
 
-    def append(self, rows: Sequence[Row], **how: Any) -> None:
-        commit = self.table.append(self.frame(rows), **how)
+    def append(self, rows: Sequence[Row], *, files: int = 2, **how: Any) -> None:
+        commit = self.table.append(self.frame(rows, files), **how)
         self.model.append(rows)
         self.check(commit, Changed(inserted=len(rows)), counted=False)
 
@@ -133,7 +131,7 @@ class Trial:
     # Shape
 
     def add_column(self, name: str, kind: str) -> None:
-        note(f"add {name} {kind}")
+        told(f"add {name} {kind}")
         self.table.evolve_schema(add={name: DDL[kind]})
         self.columns[name] = kind
         self.model.columns.append(name)
@@ -141,7 +139,7 @@ class Trial:
             held.values[name] = None
 
     def drop_column(self, name: str) -> None:
-        note(f"drop {name}")
+        told(f"drop {name}")
         self.table.evolve_schema(drop=[name])
         del self.columns[name]
         self.model.columns.remove(name)
@@ -149,7 +147,7 @@ class Trial:
             del held.values[name]
 
     def rename_column(self, name: str, new: str) -> None:
-        note(f"rename {name} to {new}")
+        told(f"rename {name} to {new}")
         self.table.evolve_schema(rename={name: new})
         self.columns = {new if known == name else known: kind for known, kind in self.columns.items()}
         self.model.columns[self.model.columns.index(name)] = new
@@ -157,15 +155,15 @@ class Trial:
             held.values = {new if known == name else known: value for known, value in held.values.items()}
 
     def promote(self, name: str) -> None:
-        note(f"promote {name}")
+        told(f"promote {name}")
         self.table.evolve_schema(promote={name: "bigint"})
         self.columns[name] = "long"
 
     # Looks
 
-    def frame(self, rows: Sequence[Row]) -> DataFrame:
+    def frame(self, rows: Sequence[Row], files: int = 2) -> DataFrame:
         arrow = pa.table({name: pa.array([row.get(name) for row in rows], TYPES[kind]) for name, kind in self.columns.items()})
-        return self.lake.spark.createDataFrame(arrow)
+        return self.lake.spark.createDataFrame(arrow).coalesce(files)
 
     def check(self, commit: Commit, expected: Changed, *, clauses: int = 1, counted: bool = True) -> None:
         assert commit.nothing_written is (expected.rows == 0)
@@ -181,8 +179,7 @@ class Trial:
         """What the manifests say of each data file is true of its rows."""
         for scanned in scans(self):
             file = scanned.data_file
-            physical = pq.read_schema(local(file.file_path))
-            check_file(file, pyarrow_to_schema(physical), self.table._state.metadata.specs[file.spec_id])
+            check_metrics(file, self.table.schema, self.table._state.metadata.specs[file.spec_id])
 
     def _check_counts(self, commit: Commit, expected: Changed, clauses: int) -> None:
         summary = commit.summary
@@ -218,13 +215,19 @@ class Trial:
 
     def _before(self, statement: str) -> None:
         """To be streamed, files must be of another partition spec than the current one."""
-        note(statement)
+        told(statement)
         if self.layout.way != STREAMED:
             return
         old = [] if self._buckets is None else [f"bucket({self._buckets}, id)"]
         partitioned_always = self.layout.partitioned or self._buckets is None
         self._buckets = (self._buckets or 2) + 1 if partitioned_always else None
         self.table.evolve_partitions(add=[] if self._buckets is None else [f"bucket({self._buckets}, id)"], drop=old)
+
+
+def told(what: str) -> None:
+    """Shown with an example that fails."""
+    if currently_in_test_context():
+        note(what)
 
 
 def scans(trial: Trial) -> Iterator[Any]:

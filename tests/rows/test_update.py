@@ -67,7 +67,7 @@ def test_values_are_of_the_row_as_it_was_and_rows_change_partition(lake: Any, la
 @pytest.mark.parametrize("version", [2, 3])
 def test_columns_that_are_not_set_are_copied_as_bytes(lake: Any, version: int) -> None:
     trial = Trial(lake, Layout(GRAFTED, version, False, False))
-    trial.append([{**row, "id": n} for n, row in enumerate(ROWS * 3)], engine="arrow")
+    trial.append([{**row, "id": n} for n, row in enumerate(ROWS * 3)], files=1, engine="arrow")
     (before,) = [local(scanned.data_file.file_path) for scanned in scans(trial)]
     trial.update({("n",): ONE}, is_("id", "=", 5))
     (after,) = [local(scanned.data_file.file_path) for scanned in scans(trial)]
