@@ -179,7 +179,6 @@ class _Merge:
         )
 
     def _missing(self, field: NestedField, leaving_out: list[Clause]) -> Column:
-        from pyspark.sql import functions as F
 
         if leaving_out and field.required and field.write_default is None:
             raise NullInRequiredColumn(

@@ -30,7 +30,7 @@ from lakewright.write.row_size import estimated_row_size
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-ARROW_ZSTD_LEVEL = 1  # both engines write alike; parquet-java's own default is 3, for files hardly smaller
+ARROW_ZSTD_LEVEL = 1  # parquet-java's own default is 3; so both engines write alike
 OPEN_FILES, FEW = "spark.sql.maxConcurrentOutputFileWriters", 4
 CALENDAR, PROLEPTIC_GREGORIAN = "spark.sql.parquet.datetimeRebaseModeInWrite", "CORRECTED"
 

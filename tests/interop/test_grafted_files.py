@@ -130,7 +130,7 @@ def by_spark(version: str, codec: str) -> Write:
 
 
 RUNTIME = {
-    "write.parquet.row-group-size-bytes": "60000",
+    "write.parquet.row-group-size-bytes": "30000",
     "write.parquet.row-group-check-min-record-count": "100",
     "write.parquet.page-row-limit": "300",
     "write.parquet.bloom-filter-enabled.column.name": "true",
@@ -155,7 +155,10 @@ def grafted(request: pytest.FixtureRequest, place_of: Callable[[str], Place], pe
 
 
 class Grafted:
-    """Two tables with the same rows: in one, the writer's file was changed by us; the other has one plainly written file."""
+    """Two tables with the same rows: in one, the writer's file was changed by us; the other has one plainly written file.
+
+    What is left of a row group that lost rows stands in a file of its own if Arrow cannot write it as the writer did.
+    """
 
     def __init__(self, writer: Writer, place: Place, peer: Peer, folder: Path) -> None:
         self.writer, self.place, self.peer = writer, place, peer
@@ -164,7 +167,8 @@ class Grafted:
         (self.source,) = self.paths(self.table)
         self.table.update({"name": "concat('new ', id)", "price": "-price", "ratio": "double('NaN')"}, where=UPDATED)
         self.table.delete(DELETED)
-        (self.path,) = self.paths(self.table)
+        self.files = self.paths(self.table)
+        (self.path,) = (path for path in self.files if footer_of(path).created_by == footer_of(self.source).created_by)
         plain = self._made("plain", {})
         self._fill(plain, changed_rows(), folder / "plain", by_arrow())
         (self.plain,) = self.paths(plain)
@@ -206,17 +210,17 @@ def described(path: Path, what: str) -> set[str]:
 def test_the_file_is_a_graft(grafted: Grafted) -> None:
     before, after = footer_of(grafted.source), footer_of(grafted.path)
     assert len(before.row_groups) >= 3
-    assert after.created_by == before.created_by
+    assert len(after.row_groups) == len(before.row_groups) - len(grafted.files) + 1
     check_offsets(grafted.path)
     assert described(grafted.path, "bloom") >= described(grafted.source, "bloom")
     assert described(grafted.path, "offset_index") >= described(grafted.source, "offset_index")
     if "duckdb" not in grafted.writer.name:
-        assert {"name"} <= described(grafted.source, "bloom") and set(grafted.names) - {"place", "tags", "counts"} <= described(grafted.source, "column_index")
+        assert {"name"} <= described(grafted.source, "bloom") and set(grafted.names) - {"place", "tags", "counts"} <= described(grafted.source, "offset_index")
 
 
 def test_pyarrow(grafted: Grafted) -> None:
     for condition in (None, *FILTERS.values()):
-        found, expected = (pq.read_table(path, columns=grafted.names, filters=condition) for path in (grafted.path, grafted.plain))
+        found, expected = (pq.read_table(path, columns=grafted.names, filters=condition) for path in (list(map(str, grafted.files)), grafted.plain))
         assert canonical(found) == canonical(expected), condition
     assert expected.num_rows
 
@@ -225,8 +229,8 @@ def test_duckdb(grafted: Grafted) -> None:
     with duckdb.connect() as connection:
         connection.execute("SET TimeZone = 'UTC'")
         for condition in ("true", *FILTERS):
-            query = f"SELECT {', '.join(grafted.names)} FROM read_parquet('{{}}') WHERE {condition}"
-            found, expected = (connection.execute(query.format(path)).to_arrow_table() for path in (grafted.path, grafted.plain))
+            query = f"SELECT {', '.join(grafted.names)} FROM read_parquet(?) WHERE {condition}"
+            found, expected = (connection.execute(query, [list(map(str, paths))]).to_arrow_table() for paths in (grafted.files, [grafted.plain]))
             assert canonical(found) == canonical(expected), condition
     assert expected.num_rows
 
@@ -240,8 +244,8 @@ def filtered(source: str, columns: list[str]) -> str:
 
 def test_spark(grafted: Grafted) -> None:
     spark = grafted.place.lake.spark
-    for path, view in ((grafted.path, "grafted_rows"), (grafted.plain, "plain_rows")):
-        spark.read.parquet(str(path)).select(*grafted.names).createOrReplaceTempView(view)
+    for paths, view in ((grafted.files, "grafted_rows"), ([grafted.plain], "plain_rows")):
+        spark.read.parquet(*map(str, paths)).select(*grafted.names).createOrReplaceTempView(view)
     assert canonical(spark.table("grafted_rows").toArrow()) == canonical(spark.table("plain_rows").toArrow())
     found, expected = (spark.sql(filtered(view, grafted.names)).toArrow() for view in ("grafted_rows", "plain_rows"))
     assert canonical(found) == canonical(expected)
@@ -275,5 +279,5 @@ def test_row_ids(grafted: Grafted) -> None:
     assert {key for key, (_, sequence) in found.items() if sequence > 1} == {*range(1650, 1761), 5000}
     assert lineage.of_the_runtime(grafted.peer, grafted.place, grafted.table) == found
     with duckdb.connect() as connection:
-        held = connection.execute(f"SELECT count(_row_id) FROM read_parquet('{grafted.path}')").fetchone()
+        held = connection.execute("SELECT count(_row_id) FROM read_parquet(?)", [list(map(str, grafted.files))]).fetchone()
     assert held == (ROWS - 51,)

@@ -31,8 +31,7 @@ def test_every_reader_sees_what_was_changed(
         ours = canonical(rows)
         assert canonical(readers.spark_runtime(peer, place, table)) == ours
         assert canonical(readers.duck(table)) == ours
-        if version == 2 or mode == "copy_on_write":
-            assert canonical(readers.pyiceberg(table)) == ours
+        assert canonical(readers.pyiceberg(table)) == ours
         if version == 3:
             found = lineage.ours(table)
             ledger.step(expected, found, table.iceberg.metadata.last_sequence_number, isinstance(statement, Alter))

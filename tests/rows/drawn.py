@@ -136,6 +136,8 @@ class Drawn:
         trial, columns = self.trial, self.trial.columns
         free = [name for name in columns if name not in ("id", "p", "n")]
         ways: list[Callable[[], None]] = [lambda: trial.add_column(f"added{len(columns)}_{self.chance.randrange(1000)}", self.chance.choice(["int", "double", "string"]))]
+        if trial.version == 2:
+            ways.append(trial.upgrade)
         if columns["n"] == "int":
             ways.append(lambda: trial.promote("n"))
         if free:

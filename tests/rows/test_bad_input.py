@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
     from lakewright.table import Table
 
-SCHEMA = "id bigint not null, p string, n int, x double, s struct<a: int, b: string>"
+SCHEMA = "id bigint not null, p string, n int, x double, s struct<a: int, b: string>, l array<int>, r struct<a: int not null, b: int>"
 Act = Callable[["Table", "DataFrame"], Any]
 
 
@@ -44,7 +44,7 @@ def state(table: Table) -> Any:
 
 @pytest.fixture(scope="module")
 def shared(lake: Any) -> Table:
-    rows = [(1, "eu", 1, 1.5, (1, "q")), (2, "us", None, None, None), (3, "us", 3, 0.0, (None, "z"))]
+    rows = [(1, "eu", 1, 1.5, (1, "q"), [1], (1, 1)), (2, "us", None, None, None, None, None), (3, "us", 3, 0.0, (None, "z"), [], None)]
     table: Table = lake.create_table("rows.bad", SCHEMA, partition_by=["p"])
     table.append(lake.spark.createDataFrame(rows, SCHEMA))
     table.create_tag("v1")
@@ -84,6 +84,7 @@ CHANGES: dict[str, tuple[Act, type[LakewrightError], str]] = {
     "delete: rand()": (lambda t, _: t.delete("rand() > 0.5"), InvalidFilter, r"rand\(\)"),
     "delete: rand() as a Column": (lambda t, _: t.delete(rand_above()), InvalidFilter, r"rand\(\)"),
     "delete: unix_timestamp()": (lambda t, _: t.delete("unix_timestamp() > n"), InvalidFilter, r"current_timestamp\(\)"),
+    "delete: random by reflection": (lambda t, _: t.delete("reflect('java.util.UUID', 'randomUUID') > p"), InvalidFilter, r"reflect\(\)"),
     "delete: spans rows": (lambda t, _: t.delete("max(n) > 1"), InvalidFilter, "spans rows"),
     "delete: from a tag": (lambda t, _: t.delete("id = 1", branch="v1"), NotABranch, "v1"),
     "delete: from no branch": (lambda t, _: t.delete("id = 1", branch="dev"), RefNotFound, "dev"),
@@ -100,6 +101,9 @@ CHANGES: dict[str, tuple[Act, type[LakewrightError], str]] = {
     "update: a number too large": (lambda t, _: t.update({"n": "id + 10000000000"}), LakewrightError, "rows.bad|n"),
     "update: one column twice": (lambda t, _: t.update({"n": 1, "N": 2}), SchemaError, "twice"),
     "update: a struct and a field of it": (lambda t, _: t.update({"s": None, "S.a": 2}), SchemaError, "twice"),
+    "update: an element of a list": (lambda t, _: t.update({"l.element": 1}), SchemaError, "assign 'l' as a whole"),
+    "update: a null for a required field": (lambda t, _: t.update({"r.a": None}), NullInRequiredColumn, "r.a"),
+    "update: one of two required fields of no struct": (lambda t, _: t.update({"r.b": 1}), NullInRequiredColumn, "r.a"),
     "update: a null for a required column": (lambda t, _: t.update({"id": None}), NullInRequiredColumn, "id"),
     "update: perhaps a null for a required column": (lambda t, _: t.update({"id": "nullif(id, 3)"}), NullInRequiredColumn, "id"),
     "update: nothing": (lambda t, _: t.update({}), InvalidOption, "no column"),

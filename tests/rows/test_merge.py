@@ -155,6 +155,13 @@ def test_new_columns_of_the_source(filled: Trial) -> None:
 
 
 @pytest.mark.feature("I14")
+@pytest.mark.parametrize("layout", some((GRAFTED, 3, False, True)), ids=str)
+def test_inserted_fields_of_structs(filled: Trial) -> None:
+    filled.merge([{**row, "s": {"a": row["n"], "b": None}, "l": None} for row in SOURCE], same("id"), Clause(NOT_MATCHED, "insert", None, {("id",): s("id"), ("s", "a"): Col(("s", "a"), "s")}))
+    assert filled.table.read("id = 9").select("s").collect() == [((40, None),)]
+
+
+@pytest.mark.feature("I14")
 @pytest.mark.parametrize("layout", some((GRAFTED, 2, False, False)), ids=str)
 def test_a_column_named_as_the_other_alias(lake: Any, layout: Layout) -> None:
     """`s.n` is the source's n, as in SQL, though the table has a struct s."""

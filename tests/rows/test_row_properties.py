@@ -28,7 +28,7 @@ def test_statements_agree_with_the_model(lake: Any, layout: Layout, seeds: list[
     chance = Random(f"{layout} {seeds[0]}")
     partition_by = chance.choice(PARTITIONS)
     note(f"partitioned by {partition_by if layout.partitioned else []}")
-    trial = Trial(lake, layout, partition_by=partition_by)
+    trial = Trial(lake, layout, partition_by=partition_by, **{"write.delete.granularity": chance.choice(["file", "partition"])})
     Drawn(chance, trial).append()
     for seed in seeds:
         Drawn(Random(f"{layout} {seed}"), trial).run()
