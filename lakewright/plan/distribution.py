@@ -45,9 +45,10 @@ def distribution_settings(plan: WritePlan, spark: SparkSession) -> dict[str, str
     """
     if plan.distribution == "none":
         return {}
-    size = plan.options[ADVISORY_PARTITION_SIZE] or plan.options[TARGET_FILE_SIZE] * SHUFFLE_EXPANSION
+    asked = plan.options[ADVISORY_PARTITION_SIZE]
+    size = asked or plan.options[TARGET_FILE_SIZE] * SHUFFLE_EXPANSION
     wanted = {"spark.sql.adaptive.enabled": "true", "spark.sql.adaptive.advisoryPartitionSizeInBytes": str(size)}
-    if plan.distribution == "hash":
+    if plan.distribution == "hash" and asked is None:
         wanted["spark.sql.adaptive.coalescePartitions.minPartitionNum"] = str(spark.conf.get("spark.sql.shuffle.partitions"))
     return wanted
 

@@ -32,7 +32,7 @@ def plan(partition_by: list[str] | None = None, sort_by: list[str] | None = None
 def shape(spark: SparkSession, wanted: WritePlan, capsys: pytest.CaptureFixture[str]) -> list[str]:
     """The moves and sorts of the physical plan, last one first."""
     df = spark.range(10).selectExpr("id", "cast(id % 3 as int) p", "cast(id as string) t")
-    with settings(spark, distribution_settings(wanted)):
+    with settings(spark, distribution_settings(wanted, spark)):
         df, partitions = with_partition_columns(wanted, df)
         capsys.readouterr()
         distribute(wanted, df, partitions, clustered=needs_clustering(wanted)).explain()
@@ -85,11 +85,13 @@ def test_hash_and_range(spark: SparkSession, capsys: pytest.CaptureFixture[str])
 
 
 @pytest.mark.feature("I5")
-def test_advisory_partition_size() -> None:
-    key = "spark.sql.adaptive.advisoryPartitionSizeInBytes"
-    assert distribution_settings(plan(BY_P, advisory_partition_size=12345))[key] == "12345"
-    assert int(distribution_settings(plan(BY_P, target_file_size_bytes=10**6))[key]) >= 10**6
-    assert distribution_settings(plan()) == {}
+def test_advisory_partition_size(spark: SparkSession) -> None:
+    key, least = "spark.sql.adaptive.advisoryPartitionSizeInBytes", "spark.sql.adaptive.coalescePartitions.minPartitionNum"
+    asked = distribution_settings(plan(BY_P, advisory_partition_size=12345), spark)
+    assert asked[key] == "12345" and least not in asked
+    assert int(distribution_settings(plan(BY_P, target_file_size_bytes=10**6), spark)[key]) >= 10**6
+    assert distribution_settings(plan(BY_P), spark)[least] == spark.conf.get("spark.sql.shuffle.partitions")
+    assert distribution_settings(plan(), spark) == {}
 
 
 def test_columns_are_those_of_the_table(spark: SparkSession) -> None:
