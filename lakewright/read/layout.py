@@ -29,12 +29,16 @@ _ARROW_FIELD_ID = b"PARQUET:field_id"
 
 @dataclass(frozen=True)
 class Layout:
-    """Where the fields of a schema are in a set of files. names: field id to the name to read it by; absent: fields the files lack."""
+    """Where the fields of a schema are in a set of files. names: field id to the name to read it by; absent: fields the files lack.
+
+    whole: columns of which Spark must read every field. It forgets the id of a column of which it reads some, and the names of these do not lead to them.
+    """
 
     names: Mapping[int, str]
     by_id: bool = False
     absent: frozenset[int] = field(default_factory=frozenset)
     shielded: frozenset[int] = field(default_factory=frozenset)
+    whole: frozenset[int] = field(default_factory=frozenset)
 
     @property
     def key(self) -> tuple[object, ...]:
@@ -90,7 +94,9 @@ def layout_by_id(metadata: Metadata, schema: Schema) -> Layout:
         parts = [(ROOT, column), *struct_fields(column.field_type, column.field_id)]
         if any(history.is_reused(parent, inner) for parent, inner in parts) or has_floats(column.field_type):
             names[column.field_id] = placeholder(column.field_id)
-    return Layout(names, by_id=True)
+    parted = (column for column in schema.fields if any(struct_fields(column.field_type)))
+    whole = (column.field_id for column in parted if names[column.field_id] != column.name or not history.is_steady(ROOT, column))
+    return Layout(names, by_id=True, whole=frozenset(whole))
 
 
 def layout_by_name(metadata: Metadata, schema: Schema) -> Layout | None:

@@ -145,7 +145,7 @@ WRITERS = [
     Writer("spark_v1", by_spark("v1", "snappy"), FLAT + STRUCT),
     Writer("spark_v2", by_spark("v2", "zstd"), FLAT + STRUCT, not_vectorised=("ok",)),
     Writer("runtime_zstd", properties=RUNTIME),
-    Writer("runtime_gzip", properties={**RUNTIME, "write.parquet.compression-codec": "gzip", "write.parquet.page-version": "v2"}),
+    Writer("runtime_gzip", properties={**RUNTIME, "write.parquet.compression-codec": "gzip", "write.parquet.page-version": "v2"}, not_vectorised=("ok",)),
 ]
 
 

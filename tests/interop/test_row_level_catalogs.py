@@ -41,6 +41,7 @@ def test_a_table_of_format_3_is_created_changed_and_continued(where: str, place_
 def test_a_table_of_format_2_is_upgraded(where: str, place_of: Callable[[str], Place], peer: Peer, told: Told) -> None:
     place = place_of(where)
     table = SHORT.ours(place, "formats.upgraded", 2, MERGE_ON_READ)
+    kinds = set()
     for turn, (statement, expected) in enumerate(zip(SHORT.statements, told(SHORT.name), strict=True)):
         if turn == 3:
             table.upgrade(3)
@@ -49,8 +50,8 @@ def test_a_table_of_format_2_is_upgraded(where: str, place_of: Callable[[str], P
         _check(peer, place, table, expected)
         if turn >= 3:
             assert lineage.of_the_runtime(peer, place, table) == lineage.ours(table)
-    kinds = {row["file_format"] for row in peer.sql(f"SELECT file_format FROM {place.name}.{table.name}.delete_files").to_pylist()}
-    assert "PUFFIN" in kinds
+        kinds |= {row["file_format"] for row in peer.sql(f"SELECT file_format FROM {place.name}.{table.name}.delete_files").to_pylist()}
+    assert kinds == {"PARQUET", "PUFFIN"}
 
 
 def _check(peer: Peer, place: Place, table: Any, expected: dict[int, Any]) -> None:

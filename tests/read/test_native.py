@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pytest
-from pyiceberg.schema import Schema
+from pyiceberg.schema import Schema, assign_fresh_schema_ids
 from pyiceberg.types import DoubleType, FloatType, IntegerType, ListType, LongType, MapType, NestedField, StringType, StructType
 
 from lakewright.read import scan
@@ -108,6 +108,27 @@ def test_nested_fields_evolve(spark: SparkSession, other_table: Callable[..., An
     assert {"p": {"left": 1, "y": 0.5, "z": None}, "items": [{"code": "a", "n": 1}, None], "tags": {"k": {"v": 1, "w": None}}} in rows
     assert {"p": None, "items": None, "tags": None} in rows
     assert {"p": {"left": 2, "y": 1.5, "z": 3}, "items": [{"code": "b", "n": 2**40}], "tags": {"k": {"v": 2, "w": "w"}}} in rows
+
+
+@pytest.mark.parametrize("renamed", [False, True])
+def test_one_field_of_a_struct(spark: SparkSession, other_table: Callable[..., Any], reading: dict[str, Any], renamed: bool) -> None:
+    """Spark reads only the fields that are used."""
+    point = StructType(NestedField(11, "x", IntegerType()), NestedField(12, "y", FloatType()))
+    item = StructType(NestedField(22, "sku", StringType()), NestedField(23, "n", IntegerType()))
+    mark = StructType(NestedField(33, "v", IntegerType()), NestedField(34, "w", IntegerType()))
+    schema = Schema(NestedField(1, "p", point), NestedField(2, "i", ListType(21, item)), NestedField(3, "q", item), NestedField(4, "m", MapType(31, StringType(), 32, mark)))
+    schema = assign_fresh_schema_ids(schema)
+    table = other_table(schema).append([{"p": {"x": 1, "y": 0.5}, "i": [{"sku": "a", "n": 1}], "q": {"sku": "b", "n": 2}, "m": [("k", {"v": 3, "w": 4})]}])
+    if renamed:
+        with table.iceberg.update_schema() as update:
+            for name in "piqm":
+                update.rename_column(name, f"new_{name}")
+        table.refresh()
+    frame = table.read(spark, **reading)
+    p, i, q, m = (f"new_{name}" if renamed else name for name in "piqm")
+    assert frame.selectExpr(f"{p}.x", f"{i}.sku", f"{q}.n", f"map_values({m}).w").collect() == [(1, ["a"], 2, [4])]
+    assert frame.selectExpr(f"{p}", f"{q}.n").collect() == [((1, 0.5), 2)]
+    assert frame.where(f"{p}.y = 0.5 AND {q}.sku = 'b'").count() == 1
 
 
 def test_filters_find_nan_as_spark_does(spark: SparkSession, other_table: Callable[..., Any], reading: dict[str, Any]) -> None:
