@@ -3,7 +3,7 @@
 Spark reads Parquet by field id only where the session says so, and even then pushes filters down by *name*. A column whose name
 meant another column in an older file is therefore read under a name no file has: its filters are then not pushed down, instead of
 skipping row groups by another column's statistics. Float columns get the same shield, since writers leave NaN out of the
-statistics while Spark counts NaN as the greatest number.
+statistics while Spark counts NaN as the greatest number. Columns with fields inside are shielded by an expression instead.
 """
 
 from __future__ import annotations
@@ -29,16 +29,12 @@ _ARROW_FIELD_ID = b"PARQUET:field_id"
 
 @dataclass(frozen=True)
 class Layout:
-    """Where the fields of a schema are in a set of files. names: field id to the name to read it by; absent: fields the files lack.
-
-    whole: columns of which Spark must read every field. It forgets the id of a column of which it reads some, and the names of these do not lead to them.
-    """
+    """Where the fields of a schema are in a set of files. names: field id to the name to read it by; absent: fields the files lack."""
 
     names: Mapping[int, str]
     by_id: bool = False
     absent: frozenset[int] = field(default_factory=frozenset)
     shielded: frozenset[int] = field(default_factory=frozenset)
-    whole: frozenset[int] = field(default_factory=frozenset)
 
     @property
     def key(self) -> tuple[object, ...]:
@@ -87,16 +83,24 @@ class NameHistory:
         return written_as_named and not self.is_reused(parent, inner) and self._names[inner.field_id] <= {inner.name}
 
 
-def layout_by_id(metadata: Metadata, schema: Schema) -> Layout:
+def layout_by_id(metadata: Metadata, schema: Schema) -> Layout | None:
+    """The layout all files share when Spark reads by id; None where files must be looked into.
+
+    Where Spark reads only some fields of a column, it keeps their ids and forgets that of the column, which is then found by its name.
+    """
     history = NameHistory(metadata)
     names = {inner.field_id: inner.name for _, inner in struct_fields(schema.as_struct())}
+    shielded = set()
     for column in schema.fields:
-        parts = [(ROOT, column), *struct_fields(column.field_type, column.field_id)]
-        if any(history.is_reused(parent, inner) for parent, inner in parts) or has_floats(column.field_type):
-            names[column.field_id] = placeholder(column.field_id)
-    parted = (column for column in schema.fields if any(struct_fields(column.field_type)))
-    whole = (column.field_id for column in parted if names[column.field_id] != column.name or not history.is_steady(ROOT, column))
-    return Layout(names, by_id=True, whole=frozenset(whole))
+        inside = list(struct_fields(column.field_type, column.field_id))
+        if inside and not history.is_steady(ROOT, column):
+            return None
+        if has_floats(column.field_type) or any(history.is_reused(parent, inner) for parent, inner in [(ROOT, column), *inside]):
+            if inside:
+                shielded.add(column.field_id)
+            else:
+                names[column.field_id] = placeholder(column.field_id)
+    return Layout(names, by_id=True, shielded=frozenset(shielded))
 
 
 def layout_by_name(metadata: Metadata, schema: Schema) -> Layout | None:

@@ -74,6 +74,7 @@ def _by_footer(io: FileIO, metadata: Metadata, files: Sequence[DataFile], schema
 
 
 def _scan(spark: SparkSession, metadata: Metadata, files: Sequence[DataFile], schema: Schema, layout: Layout, with_position: bool) -> DataFrame:
+    from pyspark.sql import functions as F
 
     struct = spark_struct(physical_struct(schema.as_struct(), layout), layout.by_id, nullable=True)
     frame = open_parquet(spark, [file.file_path for file in files], struct)
@@ -82,7 +83,7 @@ def _scan(spark: SparkSession, metadata: Metadata, files: Sequence[DataFile], sc
         source = frame.metadataColumn("_metadata")
         frame = frame.withColumns({FILE: source["file_path"], POSITION: source["row_index"]})
     values, frame = _with_constants(spark, metadata, files, constant, frame)
-    columns = [values.get(f.field_id, _exposed(_read(f, layout), f, layout)).alias(f.name, metadata=_comment(f)) for f in schema.fields]
+    columns = [values.get(f.field_id, _exposed(F.col(quoted(layout.names[f.field_id])), f, layout)).alias(f.name, metadata=_comment(f)) for f in schema.fields]
     return frame.select(*columns, *((FILE, POSITION) if with_position else ()))
 
 
@@ -124,14 +125,6 @@ def _with_constants(
     lookup = spark.createDataFrame(pa.table({key: [reported_path(spark_path(spark, file.file_path)) for file in files], **values}))
     joined = frame.join(F.broadcast(lookup), F.col(FILE) == F.col(key), "left")
     return {f.field_id: F.coalesce(F.col(names[f.field_id]).cast(spark_type(f.field_type)), _default(f)) for f in fields}, joined
-
-
-def _read(source: NestedField, layout: Layout) -> Column:
-    """A column of the files. Spark sees through a plain reference to the fields that are used, but not through a condition."""
-    from pyspark.sql import functions as F
-
-    column = F.col(quoted(layout.names[source.field_id]))
-    return F.when(column.isNotNull(), column) if source.field_id in layout.whole else column
 
 
 def _exposed(column: Column, source: NestedField, layout: Layout) -> Column:

@@ -132,13 +132,15 @@ def test_one_field_of_a_struct(spark: SparkSession, other_table: Callable[..., A
 
 
 def test_filters_find_nan_as_spark_does(spark: SparkSession, other_table: Callable[..., Any], reading: dict[str, Any]) -> None:
-    schema = Schema(NestedField(1, "x", DoubleType()), NestedField(2, "s", StructType(NestedField(3, "y", DoubleType()))))
+    inner = StructType(NestedField(3, "y", DoubleType()), NestedField(4, "z", IntegerType()))
+    schema = Schema(NestedField(1, "x", DoubleType()), NestedField(2, "s", inner))
     nan = float("nan")
-    table = other_table(schema).append(pa.table({"x": [6.0, nan, 7.0], "s": [{"y": 6.0}, {"y": nan}, {"y": 7.0}]}))
+    table = other_table(schema).append([{"x": y, "s": {"y": y, "z": 1}} for y in (6.0, nan, 7.0)])
     frame = table.read(spark, **reading)
     assert frame.where("x > 10").count() == 1
     assert frame.where("x = double('NaN')").count() == 1
     assert frame.where("s.y > 10").count() == 1
+    assert frame.where("s.y > 10").select("s.z").collect() == [(1,)]
 
 
 def test_uuid_and_fixed(spark: SparkSession, other_table: Callable[..., Any], reading: dict[str, Any]) -> None:
