@@ -128,9 +128,9 @@ class Drawn:
         else:
             self.trial.merge(self.source(), self.on(), *self.clauses(), as_column=as_column)
 
-    def append(self, count: int | None = None) -> None:
+    def append(self) -> None:
         engine = "arrow" if "l" in self.trial.columns else self.chance.choice(["native", "arrow"])
-        self.trial.append(self.rows(count or self.chance.choice([1, 4, 10])), engine=engine)
+        self.trial.append(self.rows(self.chance.choice([1, 4, 10])), engine=engine)
 
     def evolve(self) -> None:
         trial, columns = self.trial, self.trial.columns
@@ -149,10 +149,11 @@ class Drawn:
         self.chance.choice(ways)()
 
     def source(self) -> list[Row]:
-        """With keys of the table and others, mostly each once."""
-        rows, keys = self.rows(self.chance.choice([0, 2, 4, 6])), list({held.values["id"]: None for held in self.trial.model.rows})
-        ids = self.chance.sample([*keys, *range(10, 14), None], min(len(rows), len(keys) + 5))
-        return [{**row, "id": i} for row, i in zip(rows, ids, strict=False)] if self.chance.random() < 0.85 else rows
+        rows = self.rows(self.chance.choice([0, 1, 3, 5]))
+        if self.chance.random() < 0.8:
+            ids = self.chance.sample([*range(8), None], len(rows))
+            rows = [{**row, "id": i} for row, i in zip(rows, ids, strict=True)]
+        return rows
 
     def on(self) -> Expression:
         def same(name: str, operator: str = "=") -> Expression:
