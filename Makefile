@@ -30,7 +30,7 @@ demo: $(ENV)
 test: lint types unit
 
 unit: $(ENV)
-	$(BIN)/python -m pytest tests --ignore=tests/interop -m "not soak"
+	$(BIN)/python -m pytest tests --ignore=tests/interop -m "not soak" --numprocesses 2 --dist loadfile
 
 interop: $(PEER) smoke
 	$(BIN)/python -m pytest tests/interop

@@ -199,9 +199,9 @@ def _remember(path: str, manifests: list[ManifestFile]) -> None:
 
 
 def _files_by_kind(files: Iterable[DataFile]) -> Mapping[tuple[int, int], list[DataFile]]:
-    """By spec and by what a manifest holds: 0 data, 1 deletes."""
+    """By spec and by what a manifest holds: 0 data, 1 deletes. In the order of their names, so that row ids do not hang on which task ended first."""
     groups: dict[tuple[int, int], list[DataFile]] = {}
-    for file in files:
+    for file in sorted(files, key=lambda f: f.file_path):
         groups.setdefault((file.spec_id, int(file.content != DATA)), []).append(file)
     return groups
 

@@ -40,7 +40,8 @@ class DeltaPlan:
     """How a delta is materialised. It pickles, since tasks get it whole.
 
     Actions: MATCH changes nothing and only counts as a match; DELETE removes the row; UPDATE gives it new values for
-    `assigned`, in place; MOVE removes it and writes a whole new row, which keeps its ROW_ID; INSERT writes a new row.
+    `assigned`, in place; MOVE removes it and writes a whole new row, which keeps its ROW_ID, with `fetched` columns taken from
+    the old file; INSERT writes a new row.
     `values`: top-level field ids the delta has value columns for, in this order, after DELTA_COLUMNS.
     `once`: two delta rows for one position are an error, rather than the same deletion twice.
     """
@@ -54,3 +55,5 @@ class DeltaPlan:
     values: tuple[int, ...]
     assigned: tuple[int, ...]
     once: bool = True
+    fetched: tuple[int, ...] = ()
+    inserts: bool = True

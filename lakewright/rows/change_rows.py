@@ -40,10 +40,8 @@ def plan_change(context: RowContext, request: RowRequest) -> RowPlan:
     else:
         assigned = tuple(values)
         moves = moves_rows(context, read, assigned)
-        if moves:
-            values = {f.field_id: values.get(f.field_id, _old(f)) for f in context.schema.fields}
         delta = _updated(context, numbered, update_action(moves), values)
-        plan = delta_plan(context, located, values=tuple(values), assigned=() if moves else assigned, once=True)
+        plan = delta_plan(context, located, values=assigned, assigned=assigned, once=True, moves=moves)
     return RowPlan(whole, read, delta, plan, chosen.iceberg, located.rows)
 
 

@@ -15,7 +15,9 @@ from typing import TYPE_CHECKING
 from pyiceberg.expressions import AlwaysTrue, BooleanExpression
 from pyiceberg.types import NestedField
 
+from lakewright.commit.change import SERIALIZABLE
 from lakewright.errors import InvalidOption, NullInRequiredColumn
+from lakewright.options import MERGE_ISOLATION
 from lakewright.plan.conversion import Assign
 from lakewright.plan.delta import ACTION, CLAUSE, DELETE, FILE, INSERT, MATCH, NO_FILE, POSITION, ROW_ID, value_column
 from lakewright.plan.project import assigned_value
@@ -23,7 +25,7 @@ from lakewright.plan.request import Clause, RowRequest, Then, When
 from lakewright.plan.types import spark_type
 from lakewright.read.native import quoted
 from lakewright.read.scan import plan_scan
-from lakewright.rows.expressions import assignments, column_of, condition_of, explaining, require_deterministic
+from lakewright.rows.expressions import assignments, condition_of, explaining, require_deterministic
 from lakewright.rows.merge_source import SOURCE_ROW, MergeSource, pruning_filter
 from lakewright.rows.merge_values import clause_values
 from lakewright.rows.row_plan import Located, RowContext, RowPlan, delta_plan, delta_rows, locate, moves_rows, no_rows, update_action
@@ -59,7 +61,7 @@ class _Merge:
         self._choice(target, joined, moves=False)
         inserted = self._inserted(self.source.rows)
         values = self._all_fields
-        plan = delta_plan(self.context, None, values=tuple(values), assigned=(), once=False)
+        plan = delta_plan(self.context, None, values=tuple(values), assigned=(), once=False, inserts=True)
         return RowPlan(delta=inserted, plan=plan, filter=read_filter)
 
     def planned(self, located: Located, keep_all: bool, read_filter: BooleanExpression) -> RowPlan:
@@ -72,24 +74,29 @@ class _Merge:
         assigned = tuple(f.field_id for f in context.schema.fields if any(f.field_id in values for values in updates.values()))
         moves = bool(updates) and moves_rows(context, located.files, assigned)
         inserts = any(c.then is Then.INSERT for c in request.clauses)
-        whole_rows = moves or inserts
-        fields = [f for f in context.schema.fields if whole_rows or f.field_id in assigned]
+        fields = [f for f in context.schema.fields if inserts or f.field_id in assigned]
         number, action = self._choice(target, joined, moves)
         chosen = located.numbered(context.spark, joined.withColumns({CLAUSE: number, ACTION: action}).where(F.col(ACTION).isNotNull()))
-        values = {f.field_id: self._chosen_value(f, updates, assigned, moves) for f in fields}
+        values = {f.field_id: self._chosen_value(f, updates, assigned) for f in fields}
         with explaining("merge", context.table):
             changed = delta_rows(context, chosen, F.col(ACTION), F.col(CLAUSE), values, also=[F.col(SOURCE_ROW)] if inserts else [])
+        changed = changed.localCheckpoint() if inserts else changed
         delta = self._with_inserts(changed) if inserts else changed
-        plan = delta_plan(context, located, values=[f.field_id for f in fields], assigned=() if moves else assigned, once=self._once)
-        return RowPlan((), located.files, delta, plan, read_filter, located.rows)
+        plan = delta_plan(context, located, values=[f.field_id for f in fields], assigned=assigned, once=self._once, moves=moves, inserts=inserts)
+        return RowPlan((), located.files, delta, plan, read_filter, located.rows, self._relied(located, changed) if inserts else frozenset())
+
+    def _relied(self, located: Located, changed: DataFrame) -> frozenset[str]:
+        """Files with a match, where another order of commits would show: a row that goes from them is one to insert."""
+        if self.context.options[MERGE_ISOLATION] != SERIALIZABLE:
+            return frozenset()
+        return frozenset(located.targets[row[0]].file.scan.data_file.file_path for row in changed.select(FILE).distinct().collect())
 
     def _joined(self, target: DataFrame, keep_all: bool) -> DataFrame:
         from pyspark.sql import functions as F
 
         source = F.broadcast(self.source.rows) if self.source.is_small else self.source.rows
-        assert self.request.on is not None
         with explaining("on of the merge", self.context.table):
-            return target.join(source.alias(self.request.source_alias), column_of(self.request.on), "left" if keep_all else "inner")
+            return target.join(source.alias(self.request.source_alias), self.source.condition(self.request), "left" if keep_all else "inner")
 
     def _updates(self, target: DataFrame, joined: DataFrame) -> dict[int, Values]:
         """New values by clause; a row that is not in the source has only the table's columns to take them from."""
@@ -132,21 +139,20 @@ class _Merge:
         what = f"{clause} clause"
         return assignments(rows, values, self.context.schema, self.context.options, alias=self.request.target_alias, old=old, what=what, table=self.context.table)
 
-    def _chosen_value(self, field: NestedField, updates: Mapping[int, Values], assigned: tuple[int, ...], moves: bool) -> Column:
-        """A column's value in the delta: that of the clause at hand, its present one where that clause leaves it alone."""
+    def _chosen_value(self, field: NestedField, updates: Mapping[int, Values], assigned: tuple[int, ...]) -> Column:
+        """A column's value in the delta: that of the clause at hand, its present one where only other clauses assign it."""
         from pyspark.sql import functions as F
 
         empty = _nothing(field)
-        if not moves and field.field_id not in assigned:
+        if field.field_id not in assigned:
             return empty
         cases = ((n, values.get(field.field_id, self._old(field))) for n, values in updates.items())
         return reduce(lambda rest, case: F.when(F.col(CLAUSE) == case[0], case[1]).otherwise(rest), cases, empty)
 
     def _with_inserts(self, changed: DataFrame) -> DataFrame:
-        """The changed rows are kept, since both the delta and the search for source rows without a match need them."""
+        """The changed rows, and the source rows without a match, for which both they and the delta are needed: they were kept."""
         from pyspark.sql import functions as F
 
-        changed = changed.localCheckpoint()
         matched = changed.select(F.col(SOURCE_ROW).alias("_lw_matched")).where(F.col("_lw_matched").isNotNull())
         inserted = self._inserted(self.source.rows.join(matched, F.col(SOURCE_ROW) == F.col("_lw_matched"), "left_anti"))
         if all(c.when is When.NOT_MATCHED for c in self.request.clauses):

@@ -5,33 +5,38 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import reduce
+from operator import and_
 from typing import TYPE_CHECKING, Any
 
 import sqlglot
 from pyiceberg.expressions import AlwaysFalse, AlwaysTrue, And, BooleanExpression, GreaterThanOrEqual, LessThanOrEqual, Reference
 from pyiceberg.expressions.literals import literal
-from pyiceberg.types import DateType, DecimalType, IcebergType, IntegerType, LongType, StringType
+from pyiceberg.types import BinaryType, BooleanType, DateType, DecimalType, IcebergType, IntegerType, LongType, StringType, TimestampType, TimestamptzType
 from sqlglot import exp
 
 from lakewright.plan.filters import parse_where
 from lakewright.plan.names import match_name
 from lakewright.plan.request import RowRequest
 from lakewright.plan.types import spark_type
+from lakewright.read.native import quoted
+from lakewright.rows.expressions import column_of
 from lakewright.session import time_zone
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
+    from pyspark.sql import Column, DataFrame
 
     from lakewright.rows.row_plan import RowContext
 
 SOURCE_ROW = "_lw_source_row"
+SOURCE_HASH = "_lw_source_hash"
 BROADCAST_ROWS, BROADCAST_BYTES = 2_000_000, 128 * 1024 * 1024
 BOUNDS: tuple[Any, Any] = (GreaterThanOrEqual, LessThanOrEqual)
 RANGED = (IntegerType, LongType, StringType, DateType, DecimalType)
+HASHED = (*RANGED, BinaryType, BooleanType, TimestampType, TimestamptzType)
 
 
 @dataclass(frozen=True)
-class KeyRange:
+class SourceKey:
     """A column of the table and an expression of the source that the ON condition wants equal to it."""
 
     column: str
@@ -41,17 +46,31 @@ class KeyRange:
 
 @dataclass(frozen=True)
 class MergeSource:
-    """The checkpointed source; ranges: least and greatest value of each key expression, None where all are null."""
+    """The checkpointed source; ranges: least and greatest value of each key expression, None where all are null; hashed: the keys of SOURCE_HASH."""
 
     rows: DataFrame
     columns: tuple[str, ...]
     count: int
     ranges: dict[str, tuple[Any, Any] | None]
+    hashed: tuple[SourceKey, ...] = ()
 
     @property
     def is_small(self) -> bool:
         width = sum(_width(field.dataType.typeName()) for field in self.rows.schema.fields)
         return self.count <= BROADCAST_ROWS and self.count * width <= BROADCAST_BYTES
+
+    def condition(self, request: RowRequest) -> Column:
+        """ON. Spark looks up one long faster than texts or several columns, so those are joined by a hash; the comparison of the
+        values beside it is put so that Spark does not take it for a second key of the join."""
+        from pyspark.sql import functions as F
+
+        assert request.on is not None
+        if not self.hashed or not self.is_small:
+            return column_of(request.on)
+        t = [F.col(f"{quoted(request.target_alias)}.{quoted(key.column)}") for key in self.hashed]
+        s = [F.expr(key.expression) for key in self.hashed]
+        equal = reduce(and_, ((mine <= theirs) & (mine >= theirs) for mine, theirs in zip(t, s, strict=True)))
+        return (F.xxhash64(*t) == F.col(f"{quoted(request.source_alias)}.{SOURCE_HASH}")) & equal
 
 
 def read_source(request: RowRequest, schema: Any) -> MergeSource:
@@ -59,13 +78,26 @@ def read_source(request: RowRequest, schema: Any) -> MergeSource:
     from pyspark.sql import functions as F
 
     assert request.source is not None
-    rows = request.source.withColumn(SOURCE_ROW, F.monotonically_increasing_id()).localCheckpoint(eager=False)
-    keys = [key for key in key_ranges(request, schema) if _same_type(rows, request, key)]
+    rows = request.source.withColumn(SOURCE_ROW, F.monotonically_increasing_id())
+    equalities = list(equal_keys(request, schema))
+    keys = [key for key in equalities if _same_type(rows, request, key)]
+    hashed = hashed_keys(request, keys)
+    if hashed:
+        rows = rows.alias(request.source_alias).withColumn(SOURCE_HASH, F.xxhash64(*(F.expr(key.expression) for key in hashed)))
+    rows = rows.localCheckpoint(eager=False)
+    keys = [key for key in keys if isinstance(key.column_type, RANGED)]
     aliased = rows.alias(request.source_alias)
     bounds = [bound for n, key in enumerate(keys) for bound in (F.min(F.expr(key.expression)).alias(f"low{n}"), F.max(F.expr(key.expression)).alias(f"high{n}"))]
     found = aliased.agg(F.count(F.lit(1)).alias("rows"), *bounds).collect()[0]
     ranges = {key.column: None if found[f"low{n}"] is None else (found[f"low{n}"], found[f"high{n}"]) for n, key in enumerate(keys)}
-    return MergeSource(rows, tuple(request.source.columns), int(found["rows"]), ranges)
+    return MergeSource(rows, tuple(request.source.columns), int(found["rows"]), ranges, hashed)
+
+
+def hashed_keys(request: RowRequest, keys: list[SourceKey]) -> tuple[SourceKey, ...]:
+    """The keys if ON is nothing but equalities of columns, and they are more than one number, which Spark looks up as it is."""
+    if len(keys) != len(_conjuncts(request)) or not all(sqlglot.parse_one(key.expression, dialect="spark").key == "column" for key in keys):
+        return ()
+    return () if len(keys) == 1 and isinstance(keys[0].column_type, IntegerType | LongType | DateType) else tuple(keys)
 
 
 def pruning_filter(context: RowContext, request: RowRequest, source: MergeSource) -> BooleanExpression:
@@ -82,8 +114,8 @@ def pruning_filter(context: RowContext, request: RowRequest, source: MergeSource
     return reduce(And, parts, AlwaysTrue())  # type: ignore[arg-type]
 
 
-def key_ranges(request: RowRequest, schema: Any) -> Iterator[KeyRange]:
-    """`t.column = expression of s` among the conjuncts of ON, for columns whose order Iceberg and Spark agree on."""
+def equal_keys(request: RowRequest, schema: Any) -> Iterator[SourceKey]:
+    """`t.column = expression of s` among the conjuncts of ON."""
     seen: set[str] = set()
     for part in _conjuncts(request):
         if not isinstance(part, exp.EQ):
@@ -92,9 +124,9 @@ def key_ranges(request: RowRequest, schema: Any) -> Iterator[KeyRange]:
             column = _column_of(side, request.target_alias, schema)
             if column is None or column[0] in seen or not _only_of(other, request.source_alias):
                 continue
-            if isinstance(column[1], RANGED):
+            if isinstance(column[1], HASHED):
                 seen.add(column[0])
-                yield KeyRange(column[0], column[1], other.sql(dialect="spark"))
+                yield SourceKey(column[0], column[1], other.sql(dialect="spark"))
 
 
 def _conjuncts(request: RowRequest) -> list[exp.Expr]:
@@ -128,7 +160,7 @@ def _target_only(context: RowContext, request: RowRequest) -> Iterator[str]:
             yield bare.sql(dialect="spark")
 
 
-def _same_type(rows: DataFrame, request: RowRequest, key: KeyRange) -> bool:
+def _same_type(rows: DataFrame, request: RowRequest, key: SourceKey) -> bool:
     """Where ON compares different types Spark casts one of them, and the order of values may not survive that."""
     from pyspark.errors import AnalysisException
     from pyspark.sql import functions as F

@@ -52,7 +52,8 @@ class RowContext:
 
 @dataclass(frozen=True)
 class RowPlan:
-    """whole: files that go with all their rows, unread. delta: the rest, None if there is none. read: the files the delta may touch."""
+    """whole: files that go with all their rows, unread. delta: the rest, None if there is none. read: the files the delta may touch.
+    relied: paths of files whose rows decided about others, such as those that kept source rows from being inserted."""
 
     whole: tuple[FileScan, ...] = ()
     read: tuple[FileScan, ...] = ()
@@ -60,6 +61,7 @@ class RowPlan:
     plan: DeltaPlan | None = None
     filter: BooleanExpression = field(default_factory=AlwaysTrue)
     located: DataFrame | None = None
+    relied: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True)
@@ -104,7 +106,8 @@ def _top_level(context: RowContext, field_id: int) -> int:
     return field_id if top is None else top.field_id
 
 
-def delta_plan(context: RowContext, located: Located | None, *, values: Sequence[int], assigned: Sequence[int], once: bool) -> DeltaPlan:
+def delta_plan(context: RowContext, located: Located | None, *, values: Sequence[int], assigned: Sequence[int], once: bool, moves: bool = False, inserts: bool = False) -> DeltaPlan:
+    """moves: updated rows go to other files, with the columns that are not assigned as the old ones have them."""
     files = located.files if located else ()
     return DeltaPlan(
         write=context.write,
@@ -114,8 +117,10 @@ def delta_plan(context: RowContext, located: Located | None, *, values: Sequence
         mode=context.mode,
         format_version=context.metadata.format_version,
         values=tuple(values),
-        assigned=tuple(assigned),
+        assigned=() if moves else tuple(assigned),
         once=once,
+        fetched=tuple(f.field_id for f in context.schema.fields if f.field_id not in assigned) if moves else (),
+        inserts=inserts,
     )
 
 

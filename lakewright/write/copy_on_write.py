@@ -80,11 +80,8 @@ class _Rewrite:
 
     def _taken(self, stream: DeltaStream) -> Iterator[tuple[int, int, DeltaRows]]:
         """Each row group with the position of its first row and its delta rows."""
-        start = self._source.target.first_position
-        for index in self._source.row_groups:
-            end = start + self._source.rows_in(index)
-            yield index, start, stream.take(self._number, end)
-            start = end
+        for index, start in self._source.groups():
+            yield index, start, stream.take(self._number, start + self._source.rows_in(index))
         stream.finish(self._number)
 
     def _change(self, index: int, start: int, rows: DeltaRows) -> ChangedGroup:
@@ -93,7 +90,7 @@ class _Rewrite:
             self._output.counts.update(rows.counted())
             moved, updates = rows.of(MOVE), rows.of(UPDATE)
             if len(moved):
-                self._output.move(moved)
+                self._output.move(moved, self._source, index, start)
             gone = np.union1d(gone, rows.of(DELETE, MOVE).positions - start)
             if len(updates):
                 updated = updates.positions - start
@@ -183,10 +180,8 @@ def _with_updates(rows: pa.RecordBatch, part: ChangedGroup, assigned: Schema) ->
 
 
 def _unchanged(source: SourceFile) -> Iterator[tuple[int, int, DeltaRows]]:
-    start = source.target.first_position
-    for index in source.row_groups:
+    for index, start in source.groups():
         yield index, start, NOTHING
-        start += source.rows_in(index)
 
 
 _NONE: Positions = np.empty(0, np.int64)

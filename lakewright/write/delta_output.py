@@ -89,6 +89,18 @@ class DeltaOutput:
     def table_arrow(self) -> pa.Schema:
         return file_schema(self.plan.write.schema)
 
+    @cached_property
+    def _fetched(self) -> tuple[Schema, pa.Schema]:
+        return self._columns(set(self.plan.fetched))
+
+    @cached_property
+    def _assigned(self) -> tuple[Schema, pa.Schema]:
+        return self._columns({f.field_id for f in self.plan.write.schema.fields} - set(self.plan.fetched))
+
+    def _columns(self, field_ids: set[int]) -> tuple[Schema, pa.Schema]:
+        schema = Schema(*(f for f in self.plan.write.schema.fields if f.field_id in field_ids))
+        return schema, file_schema(schema)
+
     def location(self, plan: WritePlan, partition: tuple[Any, ...], ending: str) -> str:
         """A new name; what is written there is deleted if the task fails."""
         place = self._name(plan, ending)(partition)
@@ -123,9 +135,16 @@ class DeltaOutput:
         self._fresh.write(self._whole_rows(rows))
         self.count(rows)
 
-    def move(self, moved: DeltaRows) -> None:
-        """Rows in their new form, in whatever file now takes them; they keep their row ids."""
-        rows = self._whole_rows(moved.rows)
+    def move(self, moved: DeltaRows, source: SourceFile | None = None, group: int = 0, start: int = 0) -> None:
+        """Rows in their new form, in whatever file now takes them; they keep their row ids. Columns that the delta does not have are
+        those of the source's row group, whose first row is at `start`."""
+        if source is None or not self.plan.fetched:
+            rows = self._whole_rows(moved.rows)
+        else:
+            assigned = new_values(moved.rows, *self._assigned, self.plan.write.table)
+            fetched = source.rows_at(group, moved.positions - start, *self._fetched)
+            arrays = [(assigned if f.name in assigned.schema.names else fetched).column(f.name) for f in self.table_arrow]
+            rows = pa.RecordBatch.from_arrays(arrays, schema=self.table_arrow)
         if self.has_lineage:
             row_ids = moved.rows.column(ROW_ID).cast(pa.int64())
             rows = pa.RecordBatch.from_arrays([*rows.columns, row_ids, pa.nulls(len(row_ids), pa.int64())], schema=self.carried_arrow)

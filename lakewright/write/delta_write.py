@@ -30,6 +30,8 @@ __all__ = ["Materialised", "materialise"]
 TASK = "_lw_task"
 MESSAGE = "message binary"
 BYTES_PER_TASK = 128 * 1024 * 1024
+# A task that only marks rows has little to do for each file, and leaves one file of new rows: few tasks, few files.
+BYTES_PER_MARKING_TASK = 512 * 1024 * 1024
 TASKS_PER_CORE = 4
 SETTINGS = {"spark.sql.execution.arrow.maxRecordsPerBatch": "65536"}
 
@@ -84,7 +86,8 @@ def tasks_of_files(plan: DeltaPlan, cores: int) -> list[int]:
     sizes = _sizes(plan)
     for number, scope in enumerate(_scopes(plan, sizes)):
         units[scope].append(number)
-    count = min(len(units), max(cores * TASKS_PER_CORE, ceil(sum(sizes) / BYTES_PER_TASK)))
+    least, share = (cores * TASKS_PER_CORE, BYTES_PER_TASK) if plan.mode == COPY_ON_WRITE else (cores, BYTES_PER_MARKING_TASK)
+    count = min(len(units), max(least, ceil(sum(sizes) / share)))
     weights = [(0.0, task) for task in range(count)]
     heapify(weights)
     tasks = [0] * len(sizes)
@@ -121,7 +124,7 @@ def _scopes(plan: DeltaPlan, sizes: list[float]) -> list[Any]:
 
 def _has_whole_rows(plan: DeltaPlan) -> bool:
     """Whether the delta may have rows to insert: only one with all columns does."""
-    return {f.field_id for f in plan.write.schema.fields} <= set(plan.values)
+    return plan.inserts and {f.field_id for f in plan.write.schema.fields} <= set(plan.values)
 
 
 def _spread(plan: DeltaPlan, delta: DataFrame) -> tuple[DataFrame, Column]:

@@ -16,11 +16,13 @@ from lakewright.format.position_deletes import write_position_deletes
 from lakewright.format.puffin import write_vector_files
 from lakewright.options import COMPRESSION, COMPRESSION_LEVEL, DELETE_GRANULARITY, DELETE_TARGET_SIZE
 from lakewright.plan.delta import DELETE, MATCH, MOVE
+from lakewright.read.arrow_scan import DeletedRows
 from lakewright.read.positions import DeletedPositions
 from lakewright.read.prune import partition_key
 from lakewright.read.scan import FileScan
 from lakewright.write.delta_output import DeltaOutput
-from lakewright.write.delta_rows import DeltaStream
+from lakewright.write.delta_rows import DeltaRows, DeltaStream
+from lakewright.write.source_file import SourceFile
 
 # What a position takes in a delete file, compressed, where deletes are spread over a file.
 BYTES_PER_POSITION = 3
@@ -34,21 +36,36 @@ class DeletedByDelta:
         self._scans: dict[str, FileScan] = {}
         self._positions: dict[str, BitMap64] = defaultdict(BitMap64)
         self._existing = DeletedPositions(output.io)
+        self._deletes = DeletedRows(output.io, output.plan.read)
 
     def take(self, number: int, stream: DeltaStream) -> None:
-        """All delta rows of a file, or of a part of one."""
-        scan = self._output.plan.files[number].file.scan
+        """All delta rows of a file, or of a part of one. The file is opened only for what moved rows keep of it."""
+        plan = self._output.plan
+        scan = plan.files[number].file.scan
+        if not plan.fetched:
+            for rows in stream.pieces(number):
+                self._mark(scan, rows)
+                if len(moved := rows.of(MOVE)):
+                    self._output.move(moved)
+            return
+        with SourceFile(self._output.io, plan, plan.files[number], self._deletes) as source:
+            for group, start in source.groups():
+                rows = stream.take(number, start + source.rows_in(group))
+                if len(rows):
+                    self._mark(scan, rows)
+                if len(moved := rows.of(MOVE)):
+                    self._output.move(moved, source, group, start)
+            stream.finish(number)
+
+    def _mark(self, scan: FileScan, rows: DeltaRows) -> None:
         path = scan.data_file.file_path
-        for rows in stream.pieces(number):
-            gone = rows.of(DELETE, MOVE)
-            if len(gone):
-                self._scans[path] = scan
-                self._positions[path] |= to_bitmap(gone.positions)
-            if len(moved := rows.of(MOVE)):
-                self._output.move(moved)
-            if (rows.actions != MATCH).any():
-                self._output.touched.add(path)
-            self._output.counts.update(rows.counted())
+        gone = rows.of(DELETE, MOVE)
+        if len(gone):
+            self._scans[path] = scan
+            self._positions[path] |= to_bitmap(gone.positions)
+        if (rows.actions != MATCH).any():
+            self._output.touched.add(path)
+        self._output.counts.update(rows.counted())
 
     def write(self) -> None:
         """Write the deletes; a file that loses its last row is dropped instead."""

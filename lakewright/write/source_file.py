@@ -42,14 +42,13 @@ class SourceFile:
             self.stream = io.new_input(self.path).open()
             try:
                 self.footer = pq.read_metadata(self.stream)
-                self._parquet = pq.ParquetFile(self.stream, metadata=self.footer, pre_buffer=False, buffer_size=BUFFER if self._is_bulky() else 0)
+                self._parquet = self._opened()
             except BaseException:
                 self.stream.close()
                 raise
         self.physical: pa.Schema = self._parquet.schema_arrow
         self.names = {i: f.name for f in self.physical if (i := field_id_of(f)) is not None}
         self.row_groups = range(*target.row_groups) if target.row_groups else range(self.footer.num_row_groups)
-        self._by_value = deletes.values(self.scan)
 
     def __enter__(self) -> SourceFile:
         return self
@@ -68,9 +67,9 @@ class SourceFile:
     def layout(self) -> Layout:
         return self._layout(self.plan.write.schema)
 
-    def batches(self, group: int, names: Collection[str]) -> Iterator[pa.RecordBatch]:
+    def batches(self, group: int, names: Collection[str], parquet: pq.ParquetFile | None = None) -> Iterator[pa.RecordBatch]:
         """Columns of a row group as the file has them, in batches of some megabytes."""
-        made = self._parquet.iter_batches(batch_size=self._batch_rows(group), row_groups=[group], columns=list(names), use_threads=False)
+        made = (parquet or self._parquet).iter_batches(batch_size=self._batch_rows(group), row_groups=[group], columns=list(names), use_threads=False)
         while (batch := self._next(made)) is not None:
             yield batch
 
@@ -95,6 +94,37 @@ class SourceFile:
         with reading(self.path):
             table = self._parquet.read_row_group(group, columns=names, use_threads=False)
         return pa.concat_batches([self.projected(batch, schema, target) for batch in table.combine_chunks().to_batches()])
+
+    def rows_at(self, group: int, places: Positions, schema: Schema, target: pa.Schema) -> pa.RecordBatch:
+        """Columns of the table, for some rows of a row group, counted from its first and in order."""
+        names = self.columns_of(schema)
+        if not names:
+            return self.projected(pa.RecordBatch.from_arrays([pa.nulls(len(places))], names=[""]), schema, target)
+        found, at = [], 0
+        for batch in self.batches(group, names, self._parquet_by_code):
+            first, last = np.searchsorted(places, (at, at + batch.num_rows))
+            if first < last:
+                found.append(self.projected(_plain(batch.take(pa.array(places[first:last] - at))), schema, target))
+            at += batch.num_rows
+        return pa.concat_batches(found)
+
+    @cached_property
+    def _parquet_by_code(self) -> pq.ParquetFile:
+        """The same file; texts that are all in dictionaries come as codes, which is cheaper where few of them are used."""
+        chunks = [self.footer.row_group(group).column(at) for group in self.row_groups for at in range(self.footer.num_columns)]
+        texts = {chunk.path_in_schema for chunk in chunks if chunk.physical_type == "BYTE_ARRAY"}
+        others = {chunk.path_in_schema for chunk in chunks if "PLAIN_DICTIONARY" not in chunk.encodings or "PLAIN" in chunk.encodings}
+        return self._opened(read_dictionary=sorted(texts - others))
+
+    def _opened(self, **how: Any) -> pq.ParquetFile:
+        return pq.ParquetFile(self.stream, metadata=self.footer, pre_buffer=False, buffer_size=BUFFER if self._is_bulky() else 0, **how)
+
+    def groups(self) -> Iterator[tuple[int, int]]:
+        """Each row group of the target with the position of its first row."""
+        start = self.target.first_position
+        for index in self.row_groups:
+            yield index, start
+            start += self.rows_in(index)
 
     def first_rows(self, rows: int) -> pa.RecordBatch:
         """Some rows to judge encodings by, without reading all of a row group."""
@@ -133,6 +163,10 @@ class SourceFile:
         return np.union1d(gone, self._deleted_by_value(group)) if self._by_value else gone
 
     @cached_property
+    def _by_value(self) -> list[Any]:
+        return self._deletes.values(self.scan)
+
+    @cached_property
     def _deleted_positions(self) -> Positions:
         return self._deletes.positions(self.scan)
 
@@ -164,6 +198,15 @@ class SourceFile:
     def _next(self, batches: Iterator[pa.RecordBatch]) -> pa.RecordBatch | None:
         with reading(self.path):
             return next(batches, None)
+
+
+def _plain(batch: pa.RecordBatch) -> pa.RecordBatch:
+    """Without codes."""
+    if not any(pa.types.is_dictionary(kind) for kind in batch.schema.types):
+        return batch
+    arrays = [column.dictionary_decode() if pa.types.is_dictionary(column.type) else column for column in batch.columns]
+    fields = [field.with_type(array.type) for field, array in zip(batch.schema, arrays, strict=True)]
+    return pa.RecordBatch.from_arrays(arrays, schema=pa.schema(fields))
 
 
 @contextmanager

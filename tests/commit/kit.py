@@ -6,6 +6,7 @@ import os
 import uuid
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import date
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -44,7 +45,14 @@ SCHEMA = Schema(
     NestedField(3, "day", DateType(), required=False),
 )
 EPOCH = date(1970, 1, 1)
+_NUMBERS = count()
 QUICK = {"commit-retry-min-wait-ms": 1, "commit-retry-max-wait-ms": 2}
+
+
+
+def next_run_id() -> str:
+    """Run ids in order, so that files are too: they get row ids by their names."""
+    return str(uuid.UUID(int=next(_NUMBERS)))
 
 
 class Kit:
@@ -90,7 +98,7 @@ class Kit:
         columns = dict(zip(("id", "region", "day"), zip(*rows, strict=True), strict=True))
         names = [f.name for f in schema.fields]
         table = pa.Table.from_pydict({name: columns.get(name, [None] * len(rows)) for name in names}, schema=schema_to_pyarrow(schema))
-        path = f"{data_prefix(self.state.metadata.location, run_id or new_run_id())}/{uuid.uuid4()}.parquet"
+        path = f"{data_prefix(self.state.metadata.location, run_id or next_run_id())}/{next(_NUMBERS):08d}.parquet"
         local = Path(local_path(path) or "")
         local.parent.mkdir(parents=True, exist_ok=True)
         pq.write_table(table, local)
@@ -107,13 +115,13 @@ class Kit:
 
     def vectors(self, *targets: DataFile, positions: Sequence[int] = (0,)) -> list[DataFile]:
         """One Puffin file with a deletion vector of these positions for each data file."""
-        path = f"{data_prefix(self.state.metadata.location, new_run_id())}/{uuid.uuid4()}.puffin"
+        path = f"{data_prefix(self.state.metadata.location, next_run_id())}/vectors.puffin"
         Path(local_path(path) or "").parent.mkdir(parents=True, exist_ok=True)
         return write_vector_files(self.state.io, path, [(target, BitMap64(positions)) for target in targets])
 
     def position_deletes(self, *targets: DataFile, positions: Sequence[int] = (0,)) -> DataFile:
         """A position delete file of these positions of data files of one partition."""
-        path = f"{data_prefix(self.state.metadata.location, new_run_id())}/{uuid.uuid4()}-deletes.parquet"
+        path = f"{data_prefix(self.state.metadata.location, next_run_id())}/deletes.parquet"
         Path(local_path(path) or "").parent.mkdir(parents=True, exist_ok=True)
         rows = [(name, np.array(positions, np.int64)) for name in sorted(target.file_path for target in targets)]
         return write_position_deletes(self.state.io, path, rows, spec_id=targets[0].spec_id, partition=targets[0].partition)

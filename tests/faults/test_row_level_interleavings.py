@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 import shutil
+from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -146,3 +147,19 @@ def test_a_merge_planned_again_does_not_read_its_source_again(
     plans = meeting(monkeypatch, table, "write", lambda: (shutil.rmtree(folder), run(ground, other)))
     table.merge(spark.read.parquet(folder), on="t.id = s.id").when_matched_update({"day": UPDATED.format("t.day")}).when_not_matched_insert_all().execute()
     assert len(plans) == 2 and ground.rows() == serial(ground.before, other, merge)
+
+
+@pytest.mark.feature("I17")
+@pytest.mark.parametrize(("level", "planned"), [("serializable", 2), ("snapshot", 1)])
+def test_a_row_that_kept_a_merge_from_inserting_is_watched(
+    grounds: dict[tuple[str, int], Ground], spark: SparkSession, monkeypatch: pytest.MonkeyPatch, level: str, planned: int
+) -> None:
+    """The merge changes no row of the file that has the match; the row goes before it commits."""
+    ground = grounds[MERGE_ON_READ, 3].reset()
+    table, delete = table_of(ground, spark), Operation("delete")
+    plans = meeting(monkeypatch, table, "write", lambda: run(ground, delete))
+    new = [delete.new(delete.key), delete.new(9_999)]
+    merge = table.merge(spark.createDataFrame(new, SCHEMA), on="t.id = s.id", merge_isolation_level=level)
+    merge.when_not_matched_insert_all().execute()
+    inserted = new if level == "serializable" else new[1:]
+    assert len(plans) == planned and ground.rows() == serial(ground.before, delete) + Counter(inserted)
