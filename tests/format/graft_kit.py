@@ -108,7 +108,7 @@ def _duckdb_ids(field: pa.Field) -> str:
         names = {kind.field(i).name: kind.field(i) for i in range(kind.num_fields)}
     elif pa.types.is_map(kind):
         names = {"key": kind.key_field, "value": kind.item_field}
-    elif pa.types.is_list(kind):
+    elif pa.types.is_list(kind) or pa.types.is_large_list(kind):
         names = {"element": kind.value_field}
     else:
         return str(own)

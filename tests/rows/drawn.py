@@ -7,7 +7,7 @@ from random import Random
 from typing import Any
 
 from tests.rows.expressions import Among, Both, Case, Col, Compare, Either, Expression, Is, Literal, Not, Plus, Row
-from tests.rows.kit import NESTED, Trial
+from tests.rows.kit import Trial
 from tests.rows.model import BY_SOURCE, MATCHED, NOT_MATCHED, SOURCE, TARGET, Assignments, Clause
 
 NULL = Literal("null", None)
@@ -128,9 +128,9 @@ class Drawn:
         else:
             self.trial.merge(self.source(), self.on(), *self.clauses(), as_column=as_column)
 
-    def append(self) -> None:
-        engine = "arrow" if "l" in self.trial.columns else self.chance.choice(["native", "arrow"])
-        self.trial.append(self.rows(self.chance.choice([1, 4, 10])), engine=engine)
+    def append(self, count: int | None = None) -> None:
+        engine = "arrow" if "list" in self.trial.columns.values() else self.chance.choice(["native", "arrow"])
+        self.trial.append(self.rows(count or self.chance.choice([1, 4, 10])), engine=engine)
 
     def evolve(self) -> None:
         trial, columns = self.trial, self.trial.columns
@@ -143,17 +143,16 @@ class Drawn:
         if free:
             name = self.chance.choice(free)
             ways.append(lambda: trial.rename_column(name, f"{name}_{self.chance.randrange(1000)}"))
-        plain = [name for name in free if name not in NESTED]
+        plain = [name for name in free if columns[name] not in ("struct", "list")]
         if plain:
             ways.append(lambda: trial.drop_column(plain[0]))
         self.chance.choice(ways)()
 
     def source(self) -> list[Row]:
-        rows = self.rows(self.chance.choice([0, 1, 3, 5]))
-        if self.chance.random() < 0.8:
-            ids = self.chance.sample([*range(8), None], len(rows))
-            rows = [{**row, "id": i} for row, i in zip(rows, ids, strict=True)]
-        return rows
+        """With keys of the table and others, mostly each once."""
+        rows, keys = self.rows(self.chance.choice([0, 2, 4, 6])), list({held.values["id"]: None for held in self.trial.model.rows})
+        ids = self.chance.sample([*keys, *range(10, 14), None], min(len(rows), len(keys) + 5))
+        return [{**row, "id": i} for row, i in zip(rows, ids, strict=False)] if self.chance.random() < 0.85 else rows
 
     def on(self) -> Expression:
         def same(name: str, operator: str = "=") -> Expression:

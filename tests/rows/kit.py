@@ -89,6 +89,7 @@ class Trial:
         self._counts_deletes = properties.get("write.delete.granularity") != "partition"
         self._has_ids = layout.version == 3
         self._ids: set[int] = set()
+        self.seen: Counter[str] = Counter()
         self._buckets: int | None = None
 
     # Statements
@@ -101,6 +102,7 @@ class Trial:
     def delete(self, where: Expression | None = None, *, as_column: bool = False) -> Commit:
         self._before(f"delete {where and where.sql()}")
         expected = self.model.delete(where)
+        self.seen["delete"] += expected.deleted
         commit = self.table.delete(_given(where, as_column))
         self.check(commit, expected)
         return commit
@@ -108,6 +110,7 @@ class Trial:
     def update(self, values: Assignments, where: Expression | None = None, *, as_column: bool = False) -> Commit:
         self._before(f"update {_shown(values)} where {where and where.sql()}")
         expected = self.model.update(values, where)
+        self.seen["update"] += expected.updated
         commit = self.table.update({".".join(path): _given(value, as_column) for path, value in values.items()}, _given(where, as_column))
         self.check(commit, expected)
         return commit
@@ -126,7 +129,9 @@ class Trial:
             with pytest.raises(MultipleMatches):
                 builder.execute()
             assert self.table.iceberg.current_snapshot() == before
+            self.seen["several matches"] += 1
             return None
+        self.seen.update({f"{clauses[n].when}: {clauses[n].then}": rows for n, rows in expected.clauses.items()})
         commit = builder.execute()
         self.check(commit, expected, clauses=len(clauses))
         return commit
@@ -134,7 +139,7 @@ class Trial:
     # Shape
 
     def add_column(self, name: str, kind: str) -> None:
-        told(f"add {name} {kind}")
+        self._evolving("add", name)
         self.table.evolve_schema(add={name: DDL[kind]})
         self.columns[name] = kind
         self.model.columns.append(name)
@@ -142,7 +147,7 @@ class Trial:
             held.values[name] = None
 
     def drop_column(self, name: str) -> None:
-        told(f"drop {name}")
+        self._evolving("drop", name)
         self.table.evolve_schema(drop=[name])
         del self.columns[name]
         self.model.columns.remove(name)
@@ -150,7 +155,7 @@ class Trial:
             del held.values[name]
 
     def rename_column(self, name: str, new: str) -> None:
-        told(f"rename {name} to {new}")
+        self._evolving("rename", f"{name} to {new}")
         self.table.evolve_schema(rename={name: new})
         self.columns = {new if known == name else known: kind for known, kind in self.columns.items()}
         self.model.columns[self.model.columns.index(name)] = new
@@ -158,15 +163,19 @@ class Trial:
             held.values = {new if known == name else known: value for known, value in held.values.items()}
 
     def promote(self, name: str) -> None:
-        told(f"promote {name}")
+        self._evolving("promote", name)
         self.table.evolve_schema(promote={name: "bigint"})
         self.columns[name] = "long"
 
     def upgrade(self) -> None:
         """Rows get their ids with the next commit."""
-        told("upgrade")
+        self._evolving("upgrade")
         self.table.upgrade(3)
         self.version = 3
+
+    def _evolving(self, how: str, what: str = "") -> None:
+        told(f"{how} {what}")
+        self.seen[how] += 1
 
     # Looks
 

@@ -5,6 +5,7 @@ One table with several statements per layout, twenty in `make soak`.
 
 from __future__ import annotations
 
+from collections import Counter
 from random import Random
 from typing import Any
 
@@ -16,7 +17,12 @@ from tests.rows.drawn import Drawn
 from tests.rows.kit import LAYOUTS, Layout, Trial
 
 PARTITIONS = (["p"], ["bucket(2, id)", "p"], ["truncate(2, n)"], ["truncate(1, t)"])
-STATEMENTS = 4
+STATEMENTS = 3
+WANTED = {
+    *("delete", "update", "several matches", "matched: delete", "matched: update", "not matched: insert"),
+    *("not matched by source: delete", "not matched by source: update", "add", "rename", "promote", "upgrade"),
+}
+seen: Counter[str] = Counter()
 
 
 @pytest.mark.feature("I14", "I15", "I16", "I6")
@@ -29,6 +35,15 @@ def test_statements_agree_with_the_model(lake: Any, layout: Layout, seeds: list[
     partition_by = chance.choice(PARTITIONS)
     note(f"partitioned by {partition_by if layout.partitioned else []}")
     trial = Trial(lake, layout, partition_by=partition_by, **{"write.delete.granularity": chance.choice(["file", "partition"])})
-    Drawn(chance, trial).append()
+    Drawn(chance, trial).append(12)
     for seed in seeds:
         Drawn(Random(f"{layout} {seed}"), trial).run()
+    seen.update(trial.seen)
+
+
+@pytest.mark.hypothesis
+def test_what_the_statements_did() -> None:
+    """Runs after the other of this module, and judges whether its statements changed rows in all ways there are."""
+    print(dict(seen.most_common()))
+    missing = WANTED - set(+seen)
+    assert not missing, f"never happened: {sorted(missing)}"
