@@ -34,7 +34,25 @@ for engine in ("native", "arrow"):
     except lw.errors.WriteFailed as error:
         assert "bad row" in str(error), error
 assert dict(spark.conf.getAll) == before, "the session's settings changed"
-print(json.dumps({"rows": found, "pruned": pruned, "partitions": places, "history": t.history().count()}))
+changed = {}
+for mode in ("copy-on-write", "merge-on-read"):
+    options = {f"write.{command}.mode": mode for command in ("delete", "update", "merge")}
+    m = lake.create_table("n." + mode[:4], "id bigint, word string", format_version=3, properties=options)
+    m.append(spark.range(10).selectExpr("id", "'old' as word"))
+    m.delete("id = 0")
+    m.update({"word": "concat(word, id)"}, where="id < 3")
+    source = spark.createDataFrame([(3, "new"), (4, "gone"), (20, "new")], "id bigint, word string")
+    merge = m.merge(source, on="t.id = s.id").when_matched_delete("s.word = 'gone'").when_matched_update_all()
+    merge.when_not_matched_insert_all().execute()
+    changed[mode] = sorted(map(tuple, m.read("word <> 'old'").collect()))
+    changed[mode] += [m.read().count(), m.read(metadata=True).select("_row_id").distinct().count()]
+    try:
+        m.merge(source.unionAll(source), on="t.id = s.id").when_matched_update_all().execute()
+        raise AssertionError("a row was matched twice")
+    except lw.errors.MultipleMatches as error:
+        assert "id = 20" in str(error) or "id = 3" in str(error), error
+assert dict(spark.conf.getAll) == before, "the session's settings changed"
+print(json.dumps({"rows": found, "pruned": pruned, "partitions": places, "history": t.history().count(), "changed": changed}))
 """
 
 
@@ -45,4 +63,6 @@ def test_the_verbs_work_over_connect(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr[-3000:]
     told = json.loads(done.stdout.strip().splitlines()[-1])
     expected = [("1", "eu", "1.5"), ("2", "us", "2.5"), ("3", "None", "nan"), ("3", "None", "nan")]
+    changed = [[1, "old1"], [2, "old2"], [3, "new"], [20, "new"], 9, 9]
+    assert told.pop("changed") == {"copy-on-write": changed, "merge-on-read": changed}
     assert told == {"rows": [list(row) for row in sorted(expected)], "pruned": 1, "partitions": 3, "history": 4}

@@ -26,6 +26,7 @@ from lakewright.plan.types import spark_type
 from lakewright.read.native import quoted
 from lakewright.read.scan import plan_scan
 from lakewright.rows.expressions import assignments, condition_of, explaining, require_deterministic
+from lakewright.rows.kept import kept
 from lakewright.rows.merge_source import SOURCE_ROW, MergeSource, pruning_filter
 from lakewright.rows.merge_values import clause_values
 from lakewright.rows.row_plan import Located, RowContext, RowPlan, delta_plan, delta_rows, locate, moves_rows, no_rows, update_action
@@ -80,7 +81,7 @@ class _Merge:
         values = {f.field_id: self._chosen_value(f, updates, assigned) for f in fields}
         with explaining("merge", context.table):
             changed = delta_rows(context, chosen, F.col(ACTION), F.col(CLAUSE), values, also=[F.col(SOURCE_ROW)] if inserts else [])
-        changed = changed.localCheckpoint() if inserts else changed
+        changed = kept(changed) if inserts else changed
         delta = self._with_inserts(changed) if inserts else changed
         plan = delta_plan(context, located, values=[f.field_id for f in fields], assigned=assigned, once=self._once, moves=moves, inserts=inserts)
         return RowPlan((), located.files, delta, plan, read_filter, located.rows, self._relied(located, changed) if inserts else frozenset())

@@ -20,6 +20,7 @@ from lakewright.plan.request import RowRequest
 from lakewright.plan.types import spark_type
 from lakewright.read.native import quoted
 from lakewright.rows.expressions import column_of
+from lakewright.rows.kept import kept
 from lakewright.session import time_zone
 
 if TYPE_CHECKING:
@@ -84,7 +85,7 @@ def read_source(request: RowRequest, schema: Any) -> MergeSource:
     hashed = hashed_keys(request, keys)
     if hashed:
         rows = rows.alias(request.source_alias).withColumn(SOURCE_HASH, F.xxhash64(*(F.expr(key.expression) for key in hashed)))
-    rows = rows.localCheckpoint(eager=False)
+    rows = kept(rows, eager=False)
     keys = [key for key in keys if isinstance(key.column_type, RANGED)]
     aliased = rows.alias(request.source_alias)
     bounds = [bound for n, key in enumerate(keys) for bound in (F.min(F.expr(key.expression)).alias(f"low{n}"), F.max(F.expr(key.expression)).alias(f"high{n}"))]

@@ -147,7 +147,7 @@ def _cores(spark: SparkSession) -> int:
     try:
         return int(spark.sparkContext.defaultParallelism)
     except Exception:
-        row = spark.range(10_000).select(F.max(F.spark_partition_id()).alias("last")).first()
+        row = spark.range(10_000).select(F.spark_partition_id().alias("part")).agg(F.max("part").alias("last")).first()
         assert row is not None
         return int(row.last) + 1
 
