@@ -71,6 +71,7 @@ class Kit:
     mode: str = COPY_ON_WRITE
     version: int = 3
     assigned: tuple[str, ...] = ()
+    fetched: tuple[str, ...] = ()
     once: bool = True
     targets: list[TargetFile] = field(default_factory=list)
     specs: dict[int, PartitionSpec] = field(default_factory=dict)
@@ -128,7 +129,7 @@ class Kit:
         read = ArrowRead(self.schema, self.schema, None, with_position=False)
         return DeltaPlan(
             self.write, read, self.specs, tuple(self.targets), self.mode, self.version,
-            values=tuple(ids.values()), assigned=tuple(ids[name] for name in self.assigned), once=self.once,
+            values=tuple(ids.values()), assigned=tuple(ids[name] for name in self.assigned), once=self.once, fetched=tuple(ids[name] for name in self.fetched),
         )  # fmt: skip
 
     def batches(self, changes: Sequence[Change], batch_rows: int = 50) -> Iterator[pa.RecordBatch]:
@@ -212,7 +213,8 @@ class Kit:
             if change.action == UPDATE:
                 new = {**old, **{name: change.values.get(name) for name in self.assigned}}
             elif change.action in (MOVE, INSERT):
-                new = {**{f.name: None for f in self.schema.fields}, **change.values}
+                kept = {name: old[name] for name in self.fetched if name in old}
+                new = {**{f.name: None for f in self.schema.fields}, **change.values, **kept}
             else:
                 continue
             if self.version >= 3:

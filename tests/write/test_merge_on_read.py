@@ -5,14 +5,19 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from pyiceberg.schema import Schema
+from pyiceberg.types import IntegerType, NestedField
 
-from lakewright.errors import MultipleMatches
+from lakewright.errors import CorruptFile, MultipleMatches
 from lakewright.format.puffin import PUFFIN
-from lakewright.plan.delta import DELETE, INSERT, MATCH, MERGE_ON_READ, MOVE
+from lakewright.plan.delta import ACTION, CLAUSE, DELETE, FILE, INSERT, MATCH, MERGE_ON_READ, MOVE, POSITION, ROW_ID
+from lakewright.plan.types import schema_from
 from lakewright.plan.write_plan import WritePlan
 from lakewright.write.delta_messages import place_of_match
+from lakewright.write.delta_task import materialise_batches
 from tests.write.delta_kit import Change, Kit, local
 
 MakePlan = Callable[..., WritePlan]
@@ -127,3 +132,49 @@ def test_parts_of_a_file_share_its_vector(make_plan: MakePlan) -> None:
     kit.add(rows(0, 300), parts=[(0, 2), (2, 3)])
     (vector,) = kit.run(Change(DELETE, 0, 3), Change(DELETE, 1, 250)).deletes
     assert vector.record_count == 2
+
+
+FETCHED = "id bigint, p int, t string, word string, place struct<x: bigint, y: string>, tags array<string>"
+
+
+def wide_rows(count: int) -> list[dict[str, Any]]:
+    """Texts that are all in a dictionary and texts that are not, nulls, and nested values."""
+    return [
+        {"id": i, "p": i % 3, "t": None if i % 11 == 0 else f"t{i}", "word": f"w{i % 4}", "place": None if i % 5 == 0 else {"x": i, "y": f"y{i % 2}"}, "tags": ["a"] * (i % 3)}
+        for i in range(count)
+    ]
+
+
+@VERSIONS
+@pytest.mark.feature("I16")
+@pytest.mark.parametrize("writer", [{"version": "1.0"}, {"version": "2.6", "use_dictionary": ["word"]}, {"use_dictionary": False}], ids=["v1", "v2.6", "plain"])
+def test_moved_rows_keep_what_the_delta_does_not_say(make_plan: MakePlan, version: int, writer: dict[str, Any]) -> None:
+    """Rows of several row groups, one without any, the others with their first and last."""
+    kit = Kit(make_plan(FETCHED), MERGE_ON_READ, version, fetched=("id", "t", "word", "place", "tags"))
+    kit.add(wide_rows(1000), group_rows=250, parquet=writer)
+    changes = [Change(MOVE, 0, at, {"p": -at}) for at in (0, 1, 249, 250, 499, 750, 751, 999)] + [Change(DELETE, 0, 300), Change(MATCH, 0, 301)]
+    expected = kit.expected(*changes)
+    message = kit.run(*changes, batch_rows=3)
+    assert kit.live(message) == expected
+    assert [row["id"] for row in expected if row["p"] < 0] == [1, 249, 250, 499, 750, 751, 999]
+
+
+@pytest.mark.feature("I16", "I6")
+def test_moved_rows_of_older_files_get_what_a_reader_sees_there(make_plan: MakePlan) -> None:
+    """A column that the file does not have yet, and one that it has under another name and as int."""
+    new = schema_from("id bigint, p bigint, t string")
+    old = Schema(new.find_field("id"), NestedField(2, "before", IntegerType(), required=False))
+    kit = Kit(make_plan(new), MERGE_ON_READ, fetched=("p", "t"))
+    kit.add([{"id": i, "before": i * 2} for i in range(300)], schema=old)
+    message = kit.run(Change(MOVE, 0, 7, {"id": 1007}), Change(MOVE, 0, 250, {"id": 1250}))
+    (made,) = message.files
+    assert pq.read_table(local(made.file_path)).select(["id", "p", "t"]).to_pylist() == [{"id": 1007, "p": 14, "t": None}, {"id": 1250, "p": 500, "t": None}]
+
+
+def test_a_file_that_got_shorter_is_told(make_plan: MakePlan) -> None:
+    kit = Kit(make_plan(SCHEMA), MERGE_ON_READ, fetched=("p", "t"))
+    kit.add(rows(0, 100))
+    pq.write_table(pq.read_table(local(path(kit, 0))).slice(0, 50), local(path(kit, 0)))
+    plan, batches = kit.plan(), [pa.RecordBatch.from_pydict({FILE: pa.array([0], pa.int32()), POSITION: [70], ACTION: pa.array([MOVE], pa.int32()), CLAUSE: pa.array([0], pa.int32()), ROW_ID: [1]})]
+    with pytest.raises(CorruptFile, match="has no row 70"):
+        materialise_batches(plan, iter(batches), 0, 0, 0)
