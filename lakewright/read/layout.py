@@ -20,7 +20,7 @@ from pyiceberg.types import DoubleType, FixedType, FloatType, IcebergType, ListT
 
 from lakewright.format.metadata import Metadata
 
-FILE, POSITION = "_lw_file", "_lw_pos"
+FILE, POSITION, FILE_SIZE = "_lw_file", "_lw_pos", "_lw_file_size"
 NAME_MAPPING = "schema.name-mapping.default"
 ROOT = 0
 _KEPT_AS_IS = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")

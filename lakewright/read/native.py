@@ -18,7 +18,7 @@ from lakewright.format.data_file import DataFile
 from lakewright.format.metadata import Metadata
 from lakewright.plan.types import spark_struct, spark_type
 from lakewright.read.footers import file_schema, identity_value, layout_in, missing, name_mapping
-from lakewright.read.layout import FILE, POSITION, Layout, layout_by_id, layout_by_name, needs_footers, physical_struct
+from lakewright.read.layout import FILE, FILE_SIZE, POSITION, Layout, layout_by_id, layout_by_name, needs_footers, physical_struct
 from lakewright.read.paths import reported_path, spark_path
 from lakewright.read.values import internal_array
 from lakewright.session import settings
@@ -47,7 +47,7 @@ def quoted(name: str) -> str:
 
 
 def scan_native(spark: SparkSession, io: FileIO, metadata: Metadata, files: Sequence[DataFile], schema: Schema, *, with_position: bool = False) -> DataFrame:
-    """The rows of the files in the columns of the schema; with_position adds FILE (as Spark reports it) and POSITION."""
+    """The rows of the files in the columns of the schema; with_position adds FILE and FILE_SIZE (as Spark reports them) and POSITION."""
     groups = _layouts(spark, io, metadata, files, schema)
     frames = [_scan(spark, metadata, members, schema, layout, with_position) for layout, members in groups]
     return reduce(lambda left, right: left.unionAll(right), frames)
@@ -81,10 +81,10 @@ def _scan(spark: SparkSession, metadata: Metadata, files: Sequence[DataFile], sc
     constant = _constant_fields(metadata, files, schema, layout)
     if with_position or constant:
         source = frame.metadataColumn("_metadata")
-        frame = frame.withColumns({FILE: source["file_path"], POSITION: source["row_index"]})
+        frame = frame.withColumns({FILE: source["file_path"], POSITION: source["row_index"], FILE_SIZE: source["file_size"]})
     values, frame = _with_constants(spark, metadata, files, constant, frame)
     columns = [values.get(f.field_id, _exposed(F.col(quoted(layout.names[f.field_id])), f, layout)).alias(f.name, metadata=_comment(f)) for f in schema.fields]
-    return frame.select(*columns, *((FILE, POSITION) if with_position else ()))
+    return frame.select(*columns, *((FILE, POSITION, FILE_SIZE) if with_position else ()))
 
 
 def open_parquet(spark: SparkSession, paths: Sequence[str], struct: Any) -> DataFrame:

@@ -1,11 +1,13 @@
 """Deleted positions in a native scan: bitmaps of a few thousand rows each, found by one long that stands for file and place.
 
-A bitmap covers CHUNK rows of a file. Its key is the hash of the file's name XOR its number, so that Spark joins on one long, for
-which it has a fast hash map; a row is deleted where its bit is set and the names are equal too, whatever the hashes are.
+A bitmap covers CHUNK rows of a file. Its key is a number for the file XOR its own number, so that Spark joins on one long, for
+which it has a fast hash map; a row is deleted where its bit is set and the names are equal too, whatever the numbers are. The
+file's number is its size, which costs nothing per row, where that can be asked for on local disk; else the hash of its name.
 """
 
 from __future__ import annotations
 
+import os
 import pickle
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
@@ -20,8 +22,9 @@ from pyroaring import BitMap64
 
 from lakewright.format.deletion_vector import to_array
 from lakewright.format.local_io import open_io
+from lakewright.format.storage import local_path
 from lakewright.read.deletes import DeleteFile
-from lakewright.read.layout import FILE, POSITION
+from lakewright.read.layout import FILE, FILE_SIZE, POSITION
 from lakewright.read.paths import reported_path, spark_path
 from lakewright.read.positions import DeletedPositions
 from lakewright.read.scan import FileScan, without_metrics
@@ -39,7 +42,8 @@ DRIVER_FILES = 1_000
 DRIVER_BYTES = 256 * 1024 * 1024
 BROADCAST_BYTES = 1024 * 1024 * 1024
 MOST_TASKS = 64
-OF, NUMBER, BITS, KEY = "_lw_deleted_of", "_lw_deleted_chunk", "_lw_deleted_bits", "_lw_deleted_key"
+OF, NUMBER, BITS, KEY, SIZE = "_lw_deleted_of", "_lw_deleted_chunk", "_lw_deleted_bits", "_lw_deleted_key", "_lw_deleted_size"
+SIZE_SHIFT = 24  # room for the numbers of bitmaps
 ID, TASK = "id", "task"
 CHUNKS = pa.schema([(OF, pa.string()), (NUMBER, pa.int64()), (BITS, pa.list_(pa.int64()))])
 CHUNKS_DDL = f"{OF} string, {NUMBER} bigint, {BITS} array<bigint>"
@@ -56,20 +60,34 @@ def without_positions(spark: SparkSession, io: FileIO, files: Sequence[FileScan]
         return frame
     size = _bytes(targets)
     chunks = _from_driver(spark, io, targets) if size <= DRIVER_BYTES and _are_few(targets) else _from_tasks(spark, io, targets)
-    chunks = chunks.select(_key(F.col(OF), F.col(NUMBER)).alias(KEY), OF, BITS)
+    chunks, of_deleted, own = _file_numbers(spark, targets, chunks)
+    chunks = chunks.select(of_deleted.bitwiseXOR(F.col(NUMBER)).alias(KEY), OF, BITS)
     if size <= BROADCAST_BYTES:
         chunks = F.broadcast(chunks)
     file, position = F.col(FILE), F.col(POSITION)
     # Equality, said so that Spark does not take the names for a second join key.
     same_file = file.startswith(F.col(OF)) & F.col(OF).startswith(file)
-    found = _key(file, F.shiftright(position, CHUNK_BITS)) == F.col(KEY)
+    found = own.bitwiseXOR(F.shiftright(position, CHUNK_BITS)) == F.col(KEY)
     return frame.join(chunks, found & _is_set(position) & same_file, "left_anti")
 
 
-def _key(file: Column, number: Column) -> Column:
+def _file_numbers(spark: SparkSession, targets: Sequence[Target], chunks: DataFrame) -> tuple[DataFrame, Column, Column]:
+    """The bitmaps, and a number for the file of each and for that of each row scanned."""
     from pyspark.sql import functions as F
 
-    return F.xxhash64(file).bitwiseXOR(number)
+    sizes = _sizes(targets)
+    if sizes is None:
+        return chunks, F.xxhash64(OF), F.xxhash64(FILE)
+    known = spark.createDataFrame(pa.table({OF: pa.array(sizes, pa.string()), SIZE: pa.array(sizes.values(), pa.int64())}))
+    return chunks.join(F.broadcast(known), OF), F.shiftleft(SIZE, SIZE_SHIFT), F.shiftleft(FILE_SIZE, SIZE_SHIFT)
+
+
+def _sizes(targets: Sequence[Target]) -> dict[str, int] | None:
+    """The size of each file by the name Spark calls it; None where asking for them would be a request each."""
+    places = {name: local_path(file.data_file.file_path) for name, file in targets}
+    if any(place is None for place in places.values()):
+        return None
+    return {name: os.path.getsize(place) for name, place in places.items() if place is not None and os.path.exists(place)}
 
 
 def _is_set(position: Column) -> Column:

@@ -13,10 +13,11 @@ from pyiceberg.expressions import AlwaysFalse, AlwaysTrue, And, BooleanExpressio
 from pyiceberg.expressions.literals import literal
 from pyiceberg.types import BinaryType, BooleanType, DateType, DecimalType, IcebergType, IntegerType, LongType, StringType, TimestampType, TimestamptzType
 from sqlglot import exp
+from sqlglot.errors import SqlglotError
 
 from lakewright.plan.filters import parse_where
 from lakewright.plan.names import match_name
-from lakewright.plan.request import RowRequest
+from lakewright.plan.request import RowRequest, Then
 from lakewright.plan.types import spark_type
 from lakewright.read.native import quoted
 from lakewright.rows.expressions import column_of
@@ -57,6 +58,7 @@ class MergeSource:
 
     @property
     def is_small(self) -> bool:
+        """Whether its rows can be with every task."""
         width = sum(_width(field.dataType.typeName()) for field in self.rows.schema.fields)
         return self.count <= BROADCAST_ROWS and self.count * width <= BROADCAST_BYTES
 
@@ -79,7 +81,7 @@ def read_source(request: RowRequest, schema: Any) -> MergeSource:
     from pyspark.sql import functions as F
 
     assert request.source is not None
-    rows = request.source.withColumn(SOURCE_ROW, F.monotonically_increasing_id())
+    rows = request.source.select(*map(quoted, used_columns(request))).withColumn(SOURCE_ROW, F.monotonically_increasing_id())
     equalities = list(equal_keys(request, schema))
     keys = [key for key in equalities if _same_type(rows, request, key)]
     hashed = hashed_keys(request, keys)
@@ -92,6 +94,32 @@ def read_source(request: RowRequest, schema: Any) -> MergeSource:
     found = aliased.agg(F.count(F.lit(1)).alias("rows"), *bounds).collect()[0]
     ranges = {key.column: None if found[f"low{n}"] is None else (found[f"low{n}"], found[f"high{n}"]) for n, key in enumerate(keys)}
     return MergeSource(rows, tuple(request.source.columns), int(found["rows"]), ranges, hashed)
+
+
+def used_columns(request: RowRequest) -> list[str]:
+    """The source's columns that the statement names, and only those are kept; all of them where that cannot be told."""
+    assert request.source is not None
+    columns: list[str] = request.source.columns
+    values = [value for clause in request.clauses for value in ((clause.values or {}).values() if clause.then is not Then.DELETE else ())]
+    conditions = [clause.condition for clause in request.clauses if clause.condition is not None]
+    texts = [text for text in (request.on, *conditions, *values) if isinstance(text, str)]
+    takes_all = any(clause.values is None and clause.then is not Then.DELETE for clause in request.clauses)
+    if takes_all or len(set(map(str.lower, columns))) < len(columns) or any(_is_column(value) for value in (request.on, *conditions, *values)):
+        return columns
+    try:
+        parsed = [sqlglot.parse_one(text, dialect="spark") for text in texts]
+    except SqlglotError:
+        return columns
+    if any(node.find(exp.Star, exp.Query) for node in parsed):
+        return columns
+    named = {part.name.lower() for node in parsed for part in node.find_all(exp.Identifier)}
+    return [column for column in columns if column.lower() in named]
+
+
+def _is_column(value: Any) -> bool:
+    from pyspark.sql import Column
+
+    return isinstance(value, Column)
 
 
 def hashed_keys(request: RowRequest, keys: list[SourceKey]) -> tuple[SourceKey, ...]:

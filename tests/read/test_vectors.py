@@ -15,6 +15,7 @@ from pyiceberg.io.pyarrow import PyArrowFileIO, schema_to_pyarrow
 from pyiceberg.schema import Schema
 from pyiceberg.types import LongType, NestedField, StringType
 from pyroaring import BitMap64
+from pyspark.sql import functions as F
 
 from lakewright.errors import CorruptFile
 from lakewright.format.data_file import EQUALITY_DELETES, DataFile
@@ -142,10 +143,18 @@ def test_columns_that_are_not_asked_for(spark: SparkSession, metadata: Metadata,
     assert frame.count() == ROWS // 2 + ROWS - 1
 
 
-def test_names_with_one_hash_are_told_apart(
+def test_files_without_a_size_at_hand_are_known_by_the_hash_of_their_names(
     spark: SparkSession, metadata: Metadata, files: dict[str, DataFile], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(native_positions, "_key", lambda file, number: number)
+    monkeypatch.setattr(native_positions, "_sizes", lambda targets: None)
+    gone = some_positions(10)
+    assert ids(spark, metadata, vectors(tmp_path, gone, files).values(), "native") == model(files, gone)
+
+
+def test_files_with_one_number_are_told_apart(
+    spark: SparkSession, metadata: Metadata, files: dict[str, DataFile], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(native_positions, "_file_numbers", lambda spark, targets, chunks: (chunks, F.lit(0).cast("bigint"), F.lit(0).cast("bigint")))
     gone = some_positions(9)
     assert ids(spark, metadata, vectors(tmp_path, gone, files).values(), "native") == model(files, gone)
 
@@ -156,7 +165,7 @@ def test_the_join_is_on_one_long(
     scans = tuple(vectors(tmp_path, {"a": [1]}, files).values())
     to_dataframe(spark, IO, metadata, Scan(None, scans), engine="native", where="id > 5").explain()
     plan = capsys.readouterr().out
-    assert re.search(r"BroadcastHashJoin \[\(xxhash64\([^\]]*\], \[_lw_deleted_key#\d+L\], LeftAnti", plan), plan
+    assert re.search(r"BroadcastHashJoin \[\(shiftleft\([^\]]*\], \[_lw_deleted_key#\d+L\], LeftAnti", plan), plan
     assert "GreaterThan(id,5)" in plan.split("PushedFilters")[1], plan
 
 

@@ -152,7 +152,7 @@ MERGES: dict[str, tuple[Act, type[LakewrightError], str]] = {
         MultipleMatches,
         "id = [12]",
     ),
-    "a source that fails": (lambda t, s: t.merge(s.selectExpr("id", "1 div (id - 1) as v"), "t.id = s.id").when_matched_delete(), LakewrightError, "(?i)zero"),
+    "a source that fails": (lambda t, s: t.merge(s.selectExpr("id", "1 div (id - 1) as v"), "t.id = s.id").when_matched_delete("s.v = 0"), LakewrightError, "(?i)zero"),
     "an on that fails": (
         lambda t, s: t.merge(s, "t.id div (s.id - 1) = s.id").when_not_matched_insert({"id": "s.id"}),
         LakewrightError,
