@@ -84,10 +84,13 @@ def _file_numbers(spark: SparkSession, targets: Sequence[Target], chunks: DataFr
 
 def _sizes(targets: Sequence[Target]) -> dict[str, int] | None:
     """The size of each file by the name Spark calls it; None where asking for them would be a request each."""
-    places = {name: local_path(file.data_file.file_path) for name, file in targets}
-    if any(place is None for place in places.values()):
-        return None
-    return {name: os.path.getsize(place) for name, place in places.items() if place is not None and os.path.exists(place)}
+    sizes = {}
+    for name, file in targets:
+        place = local_path(file.data_file.file_path)
+        if place is None or not os.path.exists(place):
+            return None
+        sizes[name] = os.path.getsize(place)
+    return sizes
 
 
 def _is_set(position: Column) -> Column:
