@@ -88,6 +88,19 @@ class InvalidFilter(LakewrightError):
     """A `where` that cannot be parsed or bound to the table."""
 
 
+class SqlError(LakewrightError):
+    """SQL text that cannot be read; `line` and `position` say where, both from 1."""
+
+    def __init__(self, message: str, *, line: int = 0, position: int = 0, table: str | None = None, column: str | None = None) -> None:
+        super().__init__(message, table=table, column=column)
+        self.line = line
+        self.position = position
+
+
+class UnsupportedStatement(SqlError):
+    """SQL that Spark knows and lake tables do not; the message says which part, and what to use."""
+
+
 class MultipleMatches(LakewrightError):
     """A MERGE whose source has several rows for one row of the table."""
 
