@@ -47,10 +47,11 @@ def _tagged(spark: SparkSession, tag: str) -> Iterator[None]:
 
 @contextmanager
 def _tagged_context(context: SparkContext, tag: str) -> Iterator[None]:
-    """Also has tasks of a cancelled or failed job stopped at once, rather than let run on and write."""
+    """Tasks of a cancelled or failed job are stopped, but not cut off: Spark then counts them as running until their Python workers
+    are gone, and the clean-up can wait for them. Cut off, they would be over for Spark while a worker may still write."""
     before = context.getLocalProperty(KILL_TASKS)
     context.addJobTag(tag)
-    context.setLocalProperty(KILL_TASKS, "true")
+    context.setLocalProperty(KILL_TASKS, "false")
     try:
         yield
     finally:

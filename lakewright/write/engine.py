@@ -91,10 +91,10 @@ def writing(plan: WritePlan, spark: SparkSession, wanted: Mapping[str, str]) -> 
         with settings(spark, wanted), cancellable(spark, f"lakewright-{plan.run_id}"):
             yield io
     except Exception as error:
-        delete_until_quiet(io, plan.data_prefix)
+        delete_until_quiet(io, plan.data_prefix, spark)
         raise _typed(error, plan.table) from error
     except BaseException:
-        delete_until_quiet(io, plan.data_prefix)
+        delete_until_quiet(io, plan.data_prefix, spark)
         raise
 
 

@@ -289,3 +289,14 @@ def test_choice_of_engine(spark: SparkSession, schema: str, location: str, optio
 def test_native_cannot_be_forced_on_lists(spark: SparkSession) -> None:
     with pytest.raises(UnsupportedOperation, match="'l' holds a list or map"):
         choose_engine(schema_from("id bigint, l array<int>"), resolve({"engine": "native"}, {}, {}), "file:///t", spark)
+
+
+def test_a_task_that_is_late_to_stop_leaves_nothing(spark: SparkSession, make_plan: MakePlan, on_disk: Listing) -> None:
+    """One task fails at once; the other has its rows already and takes its time to write them."""
+    plan = make_plan("id bigint not null, t string")
+    slow = "if(id = 0, reflect('java.lang.Thread', 'sleep', bigint(1500)), 'x')"
+    with pytest.raises(NullInRequiredColumn, match="'id'"):
+        write_files(plan, spark.range(0, 10, 1, 2).selectExpr("if(id = 9, null, id) id", f"coalesce({slow}, 'x') t"))
+    assert not on_disk()
+    time.sleep(2)
+    assert not on_disk()
