@@ -32,7 +32,7 @@ def column_of(value: Any) -> Column:
 
     if isinstance(value, str):
         return F.expr(value)
-    return value if _is_column(value) else F.lit(value)
+    return value if is_column(value) else F.lit(value)
 
 
 def condition_of(condition: str | Column | None) -> Column:
@@ -141,7 +141,7 @@ def _require_distinct(paths: list[str], what: str, table: str) -> None:
             raise SchemaError(f"The {what} of {table} assigns {path!r} twice (also as {other!r}); assign each column once.", table=table, column=path)
 
 
-def _is_column(value: Any) -> bool:
+def is_column(value: Any) -> bool:
     from pyspark.sql import Column
 
     return isinstance(value, Column)

@@ -20,7 +20,7 @@ from lakewright.plan.names import match_name
 from lakewright.plan.request import RowRequest, Then
 from lakewright.plan.types import spark_type
 from lakewright.read.native import quoted
-from lakewright.rows.expressions import column_of
+from lakewright.rows.expressions import column_of, is_column
 from lakewright.rows.kept import kept
 from lakewright.session import time_zone
 
@@ -82,8 +82,7 @@ def read_source(request: RowRequest, schema: Any) -> MergeSource:
 
     assert request.source is not None
     rows = request.source.select(*map(quoted, used_columns(request))).withColumn(SOURCE_ROW, F.monotonically_increasing_id())
-    equalities = list(equal_keys(request, schema))
-    keys = [key for key in equalities if _same_type(rows, request, key)]
+    keys = [key for key in equal_keys(request, schema) if _same_type(rows, request, key)]
     hashed = hashed_keys(request, keys)
     if hashed:
         rows = rows.alias(request.source_alias).withColumn(SOURCE_HASH, F.xxhash64(*(F.expr(key.expression) for key in hashed)))
@@ -104,7 +103,7 @@ def used_columns(request: RowRequest) -> list[str]:
     conditions = [clause.condition for clause in request.clauses if clause.condition is not None]
     texts = [text for text in (request.on, *conditions, *values) if isinstance(text, str)]
     takes_all = any(clause.values is None and clause.then is not Then.DELETE for clause in request.clauses)
-    if takes_all or len(set(map(str.lower, columns))) < len(columns) or any(_is_column(value) for value in (request.on, *conditions, *values)):
+    if takes_all or len(set(map(str.lower, columns))) < len(columns) or any(is_column(value) for value in (request.on, *conditions, *values)):
         return columns
     try:
         parsed = [sqlglot.parse_one(text, dialect="spark") for text in texts]
@@ -114,12 +113,6 @@ def used_columns(request: RowRequest) -> list[str]:
         return columns
     named = {part.name.lower() for node in parsed for part in node.find_all(exp.Identifier)}
     return [column for column in columns if column.lower() in named]
-
-
-def _is_column(value: Any) -> bool:
-    from pyspark.sql import Column
-
-    return isinstance(value, Column)
 
 
 def hashed_keys(request: RowRequest, keys: list[SourceKey]) -> tuple[SourceKey, ...]:

@@ -147,6 +147,13 @@ class Cursor:
         self.expect(")")
         return Slice(self.sql, start, end)
 
+    def opens_query(self) -> bool:
+        """Whether the bracket that is next opens a query rather than a list of columns, one of which may be called like a keyword."""
+        ahead = 0
+        while self.peek(ahead).text == "(":
+            ahead += 1
+        return self.peek(ahead).word in ("SELECT", "WITH", "VALUES", "FROM", "TABLE", "MAP", "REDUCE") and self.peek(ahead + 1).text not in (",", ")")
+
     def finish(self) -> None:
         if not self.is_done:
             raise self.error("This does not belong here")

@@ -28,7 +28,7 @@ def insert(cursor: Cursor) -> Statement | None:
         where = cursor.until("SELECT", "WITH", "VALUES", "FROM", "TABLE", what="the condition of REPLACE WHERE")
     by_name = cursor.accept("BY", "NAME")
     columns = None
-    if not by_name and cursor.at("(") and not _is_query(cursor):
+    if not by_name and cursor.at("(") and not cursor.opens_query():
         columns = tuple(str(c) for c in cursor.listed(lambda: cursor.identifier("a column")))
     if not cursor.peek().text or (cursor.peek().word or cursor.peek().text) not in _QUERIES:
         raise cursor.error("Expected VALUES or a query")
@@ -163,11 +163,3 @@ def _where(cursor: Cursor) -> Slice | None:
 
 def _with_schema_evolution(cursor: Cursor) -> bool:
     return cursor.accept("WITH", "SCHEMA", "EVOLUTION")
-
-
-def _is_query(cursor: Cursor) -> bool:
-    """Whether the bracket that is next opens a query rather than a list of columns."""
-    ahead = 0
-    while cursor.peek(ahead).text == "(":
-        ahead += 1
-    return cursor.peek(ahead).word in _QUERIES and cursor.peek(ahead + 1).text not in (",", ")")

@@ -50,7 +50,7 @@ def create(cursor: Cursor) -> Statement | None:
     if cursor.accept("LIKE"):
         return CreateLike(start, table, cursor.name("a table"), if_not_exists)
     made = CreateTable(start, table, replace=is_replace, create=is_create, if_not_exists=if_not_exists)
-    if cursor.at("(") and not _is_query(cursor):
+    if cursor.at("(") and not cursor.opens_query():
         made = _with_columns(cursor, made)
     return _with_details(cursor, made)
 
@@ -374,10 +374,3 @@ def _names(cursor: Cursor) -> tuple[str, ...]:
     while cursor.accept(","):
         found.append(cursor.name("a column").text)
     return tuple(found)
-
-
-def _is_query(cursor: Cursor) -> bool:
-    ahead = 0
-    while cursor.peek(ahead).text == "(":
-        ahead += 1
-    return cursor.peek(ahead).word in ("SELECT", "WITH", "VALUES", "FROM")

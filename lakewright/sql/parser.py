@@ -41,7 +41,7 @@ def parsed(cursor: Cursor) -> Statement:
         style = cursor.accept_any(*_STYLES) or ""
         return Explain(start, style, parsed(cursor))
     mark = cursor.mark()
-    read = _BY_WORD.get(_verb(cursor))
+    read = _BY_WORD.get(cursor.peek().word)
     found = read(cursor) if read else None
     if found is None:
         cursor.back_to(mark)
@@ -49,7 +49,3 @@ def parsed(cursor: Cursor) -> Statement:
     cursor.finish()
     return found
 
-
-def _verb(cursor: Cursor) -> str:
-    """The first word; for `WITH … INSERT`, as for `FROM … INSERT`, the query is Spark's or the insert's own."""
-    return cursor.peek().word

@@ -14,9 +14,7 @@ _AFTER_FROM = frozenset(["WHERE", "GROUP", "HAVING", "ORDER", "SORT", "CLUSTER",
 _WITH_FROM = frozenset(("EXTRACT", "TRIM", "SUBSTRING", "SUBSTR", "OVERLAY"))
 _NOT_A_TABLE = frozenset(["SELECT", "WITH", "VALUES", "FROM", "LATERAL", "ONLY", "UNNEST"])
 _OUTER = frozenset(("LEFT", "RIGHT", "FULL", "ANTI", "SEMI"))
-_NO_ALIAS = frozenset(
-    ["WHERE", "GROUP", "HAVING", "ORDER", "SORT", "CLUSTER", "DISTRIBUTE", "LIMIT", "OFFSET", "WINDOW", "UNION", "EXCEPT", "INTERSECT", "MINUS", "SELECT", "QUALIFY", "LATERAL", "PIVOT", "UNPIVOT", "ON", "USING", "JOIN", "LEFT", "RIGHT", "FULL", "INNER", "CROSS", "NATURAL", "ANTI", "SEMI", "OUTER", "TABLESAMPLE", "VERSION", "TIMESTAMP", "FOR", "SYSTEM_VERSION", "SYSTEM_TIME"]
-)
+_NO_ALIAS = _AFTER_FROM | _OUTER | {"ON", "USING", "JOIN", "INNER", "CROSS", "NATURAL", "OUTER", "TABLESAMPLE", "VERSION", "TIMESTAMP", "FOR", "SYSTEM_VERSION", "SYSTEM_TIME"}
 
 
 @dataclass(frozen=True)
@@ -174,7 +172,7 @@ def _alias(tokens: Sequence[Token], at: int) -> str | None:
     return tokens[at].name if at < len(tokens) and tokens[at].kind in (WORD, QUOTED) else None
 
 
-def conjuncts(where: Sequence[Token], sql: str) -> Iterator[list[Token]]:
+def conjuncts(where: Sequence[Token]) -> Iterator[list[Token]]:
     """The parts of a WHERE that must all hold; none if it is an alternative as a whole."""
     parts: list[list[Token]] = [[]]
     depth, betweens = 0, 0

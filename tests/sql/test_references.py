@@ -58,4 +58,4 @@ def test_time_travel(sql: str, version: bool, value: str, alias: str | None) -> 
 def test_conjuncts(where: str, parts: list[str]) -> None:
     sql = f"SELECT * FROM a.b WHERE {where} ORDER BY 1"
     (found,) = references(sql)
-    assert [sql[part[0].start : part[-1].end] for part in conjuncts(found.query.where, sql)] == parts
+    assert [sql[part[0].start : part[-1].end] for part in conjuncts(found.query.where)] == parts
