@@ -13,7 +13,7 @@ from tests.rows.model import BY_SOURCE, MATCHED, NOT_MATCHED, Clause
 from tests.rows.test_delete import ROWS, some
 from tests.trips import content
 
-EACH_WAY = some((GRAFTED, 3, False, False), (STREAMED, 2, True, False), (MERGE_ON_READ, 3, True, False))
+EACH_WAY = some((GRAFTED, 3, False, False), (STREAMED, 2, True, False), (MERGE_ON_READ, 3, True, False), (MERGE_ON_READ, 2, False, False))
 TWO_WAYS = some((GRAFTED, 2, True, False), (MERGE_ON_READ, 3, False, False))
 SOURCE = [
     {"id": 1, "p": "eu", "n": 10, "x": 0.5, "t": "s1"},
@@ -68,7 +68,7 @@ def test_every_kind_of_clause_at_once(filled: Trial) -> None:
 
 
 @pytest.mark.feature("I14")
-@pytest.mark.parametrize("layout", TWO_WAYS, ids=str)
+@pytest.mark.parametrize("layout", EACH_WAY, ids=str)
 def test_null_keys_never_match_and_nan_does(filled: Trial) -> None:
     filled.merge(SOURCE, same("x"), Clause(MATCHED, "update", None, {("n",): s("n")}), INSERT_ALL)
     assert filled.table.read("isnan(x)").select("n").collect() == [(20,)]

@@ -13,7 +13,7 @@ from tests.rows.kit import GRAFTED, MERGE_ON_READ, STREAMED, Layout, Trial, loca
 from tests.rows.test_delete import ROWS, is_, some
 
 ONE = Literal("1", 1)
-EACH_WAY = some((GRAFTED, 3, False, True), (STREAMED, 3, True, True), (MERGE_ON_READ, 2, False, True))
+EACH_WAY = some((GRAFTED, 3, False, True), (STREAMED, 3, True, True), (MERGE_ON_READ, 3, False, True), (MERGE_ON_READ, 2, True, True))
 NESTED_ROWS = [
     {**row, "s": struct, "l": items}
     for row, struct, items in zip(ROWS, ({"a": 1, "b": "q"}, None, {"a": None, "b": None}, {"a": 4, "b": "z"}), ([1, None], None, [], [3]), strict=True)
