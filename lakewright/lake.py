@@ -9,20 +9,16 @@ from typing import TYPE_CHECKING, Any
 
 from pyiceberg.catalog import Catalog
 
-from lakewright import namespaces
+from lakewright import making, namespaces
 from lakewright.catalogs import open_catalog
-from lakewright.commit.create import checked_format_version, first_version, replace_table, same_spec
-from lakewright.commit.metadata_changes import upgrade
 from lakewright.commit.publish import publish
 from lakewright.commit.result import Commit, nothing_written
-from lakewright.commit.store import UNPUBLISHED, Identifier, Store, TableState, catalog_io, open_store
+from lakewright.commit.store import Store, TableState, open_store
 from lakewright.config import LakeConfig, absolute, resolve_lake
 from lakewright.errors import InvalidOption, TableExists, TableNotFound
-from lakewright.format.storage import list_files
+from lakewright.making import Shape
 from lakewright.options import resolve
-from lakewright.plan.partitioning import build_sort_order, build_spec
 from lakewright.plan.request import WriteMode, WriteRequest
-from lakewright.plan.schema import replace_schema
 from lakewright.plan.types import schema_from
 from lakewright.read.prune import optional_schema
 from lakewright.session import active_or_local, partition_overwrite_mode
@@ -33,6 +29,8 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.types import StructType
+
+    from lakewright.sql.frames import View
 
 SAVE_MODES = ("append", "overwrite", "ignore", "error")
 
@@ -62,6 +60,7 @@ class Lake:
         self.config = config
         self.catalog = catalog
         self.progress = progress
+        self.views: dict[str, View] = {}
         self._spark = spark
 
     def __repr__(self) -> str:
@@ -104,17 +103,23 @@ class Lake:
         sort_by: Sequence[str] = (),
         properties: Mapping[str, Any] | None = None,
         format_version: int | None = None,
+        key: Sequence[str] = (),
+        location: str | None = None,
         if_not_exists: bool = False,
         replace: bool = False,
     ) -> Table:
-        """Make an empty table; its namespace is made if missing. `replace` starts an existing one anew, keeping its history."""
+        """Make an empty table; its namespace is made if missing. `replace` starts an existing one anew, keeping its history.
+
+        `key`: the columns that tell rows apart, recorded as the table's identifier fields. `location`: a folder of its own.
+        """
+        shape = Shape(schema, partition_by, sort_by, properties, format_version, key, location)
         if self.table_exists(name):
             if if_not_exists:
                 return self.table(name)
             if not replace:
                 raise TableExists(f"Table {name} is already there; use if_not_exists=True to keep it, or replace=True to start it anew.", table=name)
-            return self._replaced(name, schema, partition_by, sort_by, properties, format_version)
-        state = self._first_state(name, schema, partition_by, sort_by, properties, format_version)
+            return Table(self, making.replace(self, name, shape))
+        state = making.first_state(self, name, shape)
         try:
             options = resolve({}, {}, state.metadata.properties)
             return Table(self, publish(self.store, state, [], run_id=state.metadata.table_uuid, options=options).state)
@@ -157,6 +162,7 @@ class Lake:
         sort_by: Sequence[str] = (),
         properties: Mapping[str, Any] | None = None,
         format_version: int | None = None,
+        location: str | None = None,
         **how: Any,
     ) -> Commit:
         """Write rows; the table is made in the same commit if missing. Overwrite is dynamic where the session's partitionOverwriteMode is."""
@@ -165,7 +171,7 @@ class Lake:
         fields = request_fields(how)
         if not self.table_exists(name):
             columns = optional_schema(schema_from(df.schema))  # as CREATE TABLE AS does: that no row is null now promises nothing
-            state = self._first_state(name, columns, partition_by, sort_by, properties, format_version)
+            state = making.first_state(self, name, Shape(columns, partition_by, sort_by, properties, format_version, location=location))
             try:
                 return self._write(state, WriteRequest(WriteMode.APPEND, **fields), df)
             except TableExists:  # someone else made it meanwhile
@@ -178,6 +184,15 @@ class Lake:
             return nothing_written(state.metadata.head(), mode, "", None)
         return self._write(state, WriteRequest(self._write_mode(mode), **fields), df)
 
+    def sql(self, query: str, args: Mapping[str, Any] | Sequence[Any] | None = None, **frames: DataFrame) -> DataFrame:
+        """Run SQL: Spark's dialect, with this lake's tables in it and every statement that changes them; several are split by semicolons.
+
+        `args` are the values of `:name` or `?`; DataFrames given by name are tables of that name: `lake.sql("… USING updates …", updates=df)`.
+        """
+        from lakewright.sql.run import run
+
+        return run(self, query, args, frames)
+
     def _write(self, state: TableState, request: WriteRequest, df: DataFrame) -> Commit:
         with Transaction(self, state, operation=request.mode.value) as tx:
             tx.write(request, df)
@@ -187,57 +202,6 @@ class Lake:
         if mode == "overwrite" and partition_overwrite_mode(self.spark) == "dynamic":
             return WriteMode.OVERWRITE_PARTITIONS
         return WriteMode(mode)
-
-    def _first_state(
-        self,
-        name: str,
-        schema: Any,
-        partition_by: Sequence[str],
-        sort_by: Sequence[str],
-        properties: Mapping[str, Any] | None,
-        format_version: int | None,
-    ) -> TableState:
-        """A table that is not published yet."""
-        version = checked_format_version(format_version, name)
-        identifier = namespaces.identifier(name)
-        columns = schema_from(schema)
-        spec = build_spec(columns, partition_by, table=name)
-        order = build_sort_order(columns, sort_by, table=name)
-        self.create_namespace(".".join(identifier[:-1]), if_not_exists=True)
-        location = self._new_location(identifier)
-        metadata = first_version(location, columns, spec, order, namespaces.as_text(properties or {}), version)
-        return TableState(identifier, UNPUBLISHED, metadata, catalog_io(self.catalog, metadata.properties, location))
-
-    def _replaced(
-        self,
-        name: str,
-        schema: Any,
-        partition_by: Sequence[str],
-        sort_by: Sequence[str],
-        properties: Mapping[str, Any] | None,
-        format_version: int | None,
-    ) -> Table:
-        state = self.store.load(namespaces.identifier(name))
-        old = state.metadata
-        columns, last_column_id = replace_schema(schema_from(schema), old.schema, old.last_column_id)
-        spec = build_spec(columns, partition_by, spec_id=max(old.specs) + 1, last_partition_id=old.last_partition_id, table=name)
-        spec = next((s for s in old.specs.values() if same_spec(s, spec)), spec)
-        order = build_sort_order(columns, sort_by, table=name)
-        with Transaction(self, state, operation="replace table") as tx:
-            if format_version is not None:
-                tx.change(upgrade(name, format_version))
-            tx.change(replace_table(columns, last_column_id, spec, order, namespaces.as_text(properties or {})))
-        return Table(self, tx.state)
-
-    def _new_location(self, identifier: Identifier) -> str:
-        """Below the lake's own location, or where the catalog would put it; never into files another table left there."""
-        if not self.location:
-            return namespaces.location_by_catalog(self.catalog, identifier)
-        # One folder for the namespace, however deep: a table's folder is then never inside another's.
-        location = "/".join([self.location.rstrip("/"), ".".join(identifier[:-1]), identifier[-1]])
-        stored = list_files(catalog_io(self.catalog, {}, location), f"{location}/metadata")
-        taken = any(file.path.endswith(".metadata.json") for file in stored)
-        return f"{location}-{os.urandom(4).hex()}" if taken else location
 
     def snapshot_properties(self) -> dict[str, str]:
         """What every snapshot says of the application that made it."""

@@ -14,20 +14,25 @@ from pyiceberg.table.sorting import SortOrder
 
 from lakewright.commit import refs
 from lakewright.commit.change import MetadataChange
+from lakewright.commit.refs import Retention
 from lakewright.commit.result import Commit
 from lakewright.commit.runs import list_runs, new_run_id
 from lakewright.commit.store import TableState
 from lakewright.errors import InvalidOption, StalePlan
+from lakewright.format.metadata import Metadata, Snapshot
 from lakewright.maintain.orphans import Removed, remove_orphans
+from lakewright.maintain.statistics import analyze
 from lakewright.options import REPLANS, resolve
 from lakewright.plan.request import Clause, Command, RowRequest, Then, When, WriteMode, WriteRequest
 from lakewright.read import tables
 from lakewright.read.reader import read
+from lakewright.read.timetravel import resolve as resolve_snapshot
 from lakewright.rows.builder import MergeBuilder
 from lakewright.rows.expressions import explaining
 from lakewright.rows.merge import check_clauses
-from lakewright.rows.merge_source import read_source
-from lakewright.session import session_options
+from lakewright.rows.merge_source import MergeSource, read_source
+from lakewright.rows.row_plan import RowContext, RowPlan
+from lakewright.session import session_options, time_zone
 from lakewright.transaction import Transaction, request_fields
 from lakewright.write.engine import running
 
@@ -127,11 +132,7 @@ class Table:
     def _change_rows(self, request: RowRequest) -> Commit:
         """Run a row-level operation, planning it again when a commit made meanwhile took away what it rests on."""
         self.refresh()
-        source = None
-        if request.command is Command.MERGE:
-            check_clauses(request, self.name)
-            with running(self._lake.spark, f"lakewright-{new_run_id()}", self.name), explaining("source of the merge", self.name):
-                source = read_source(request, self.schema)
+        source = self._source(request)
         replans = resolve(request.options, session_options(self._lake.spark), self.properties)[REPLANS]
         for planned in itertools.count():
             try:
@@ -146,6 +147,18 @@ class Table:
                 break
         self._state = tx.state
         return tx.commit
+
+    def _source(self, request: RowRequest) -> MergeSource | None:
+        if request.command is not Command.MERGE:
+            return None
+        check_clauses(request, self.name)
+        with running(self._lake.spark, f"lakewright-{new_run_id()}", self.name), explaining("source of the merge", self.name):
+            return read_source(request, self.schema)
+
+    def planned_rows(self, request: RowRequest) -> tuple[RowContext, RowPlan]:
+        """How a row-level operation would go about it; nothing is written."""
+        self.refresh()
+        return Transaction(self._lake, self._state).planned_rows(request, self._source(request))
 
     # Reading
 
@@ -166,14 +179,27 @@ class Table:
         """snapshot_id, parent_id, committed_at, operation and summary of each snapshot, oldest first."""
         return tables.history(self._lake.spark, self.refresh()._state.metadata)
 
-    def files(self) -> DataFrame:
-        return tables.files(self._lake.spark, self._state.io, self.refresh()._state.metadata)
+    def snapshots(self) -> DataFrame:
+        """The same with the columns other engines give it: committed_at, snapshot_id, parent_id, operation, manifest_list, summary."""
+        return tables.snapshots(self._lake.spark, self.refresh()._state.metadata)
 
-    def partitions(self) -> DataFrame:
-        return tables.partitions(self._lake.spark, self._state.io, self.refresh()._state.metadata)
+    def files(self, **version: Any) -> DataFrame:
+        """Data and delete files, at the newest version or at snapshot_id=, as_of= or ref=, which partitions, manifests and entries take too."""
+        return tables.files(self._lake.spark, self._state.io, *self._at(version))
 
-    def manifests(self) -> DataFrame:
-        return tables.manifests(self._lake.spark, self._state.io, self.refresh()._state.metadata)
+    def partitions(self, **version: Any) -> DataFrame:
+        return tables.partitions(self._lake.spark, self._state.io, *self._at(version))
+
+    def manifests(self, **version: Any) -> DataFrame:
+        return tables.manifests(self._lake.spark, self._state.io, *self._at(version))
+
+    def entries(self, **version: Any) -> DataFrame:
+        """Every line of the manifests, deleted files included."""
+        return tables.entries(self._lake.spark, self._state.io, *self._at(version))
+
+    def _at(self, version: Mapping[str, Any]) -> tuple[Metadata, Snapshot | None]:
+        metadata = self.refresh()._state.metadata
+        return metadata, resolve_snapshot(metadata, time_zone=time_zone(self._lake.spark), **version)
 
     def refs(self) -> DataFrame:
         return tables.refs(self._lake.spark, self.refresh()._state.metadata)
@@ -195,10 +221,13 @@ class Table:
         nullable: Iterable[str] = (),
         comments: Mapping[str, str | None] | None = None,
         defaults: Mapping[str, Any] | None = None,
+        key: Iterable[str] | None = None,
     ) -> Table:
-        """Change columns by field id; no file is rewritten."""
+        """Change columns by field id, or which of them are the key; no file is rewritten."""
         with self.transaction() as tx:
-            tx.evolve_schema(add=add, rename=rename, drop=tuple(drop), promote=promote, move=move, nullable=tuple(nullable), comments=comments, defaults=defaults)
+            tx.evolve_schema(
+                add=add, rename=rename, drop=tuple(drop), promote=promote, move=move, nullable=tuple(nullable), comments=comments, defaults=defaults, key=key if key is None else tuple(key)
+            )
         return self
 
     def evolve_partitions(self, add: Iterable[str] = (), drop: Iterable[str] = ()) -> Table:
@@ -226,11 +255,11 @@ class Table:
 
     # Branches and tags
 
-    def create_branch(self, name: str, at: int | str | Commit | None = None) -> Table:
-        return self._changed(refs.create(self.name, name, at, "branch"))
+    def create_branch(self, name: str, at: int | str | Commit | None = None, *, retention: Retention | None = None, replace: bool = False) -> Table:
+        return self._changed(refs.create(self.name, name, at, "branch", retention, replace=replace))
 
-    def create_tag(self, name: str, at: int | str | Commit | None = None) -> Table:
-        return self._changed(refs.create(self.name, name, at, "tag"))
+    def create_tag(self, name: str, at: int | str | Commit | None = None, *, retention: Retention | None = None, replace: bool = False) -> Table:
+        return self._changed(refs.create(self.name, name, at, "tag", retention, replace=replace))
 
     def drop_ref(self, name: str) -> Table:
         return self._changed(refs.drop(self.name, name))
@@ -241,6 +270,14 @@ class Table:
         return self
 
     # Upkeep
+
+    def analyze(self, columns: Iterable[str] | None = None) -> DataFrame:
+        """Count the distinct values of columns, all plain ones unless named, and record that with the newest snapshot for query planners."""
+        self.refresh()
+        with Transaction(self._lake, self._state, operation="analyze") as tx:
+            counted = analyze(tx, None if columns is None else tuple(columns))
+        self._state = tx.state
+        return counted
 
     def remove_orphans(self, older_than_hours: float = 72, dry_run: bool = False) -> Removed:
         """Delete the files of dead runs, and unreferenced files older than the given age; never one a live run may commit."""

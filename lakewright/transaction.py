@@ -32,9 +32,11 @@ from lakewright.plan.request import RowRequest, Then, WriteMode, WriteRequest
 from lakewright.plan.schema import Reconciled, project, reconcile, replace_schema
 from lakewright.plan.write_plan import WritePlan
 from lakewright.progress import Progress, summary
+from lakewright.rows.change_rows import plan_change
 from lakewright.rows.execute import MODE, change_rows
+from lakewright.rows.merge import plan_merge
 from lakewright.rows.merge_source import MergeSource
-from lakewright.rows.row_plan import RowContext
+from lakewright.rows.row_plan import RowContext, RowPlan
 from lakewright.session import session_options
 from lakewright.write.engine import ARROW, choose_engine, write_files
 
@@ -167,7 +169,7 @@ class Transaction:
                 schema, last_column_id = replace_schema(df.schema, self._working.schema, self._working.last_column_id)
                 self.change(changes.replace_schema(name, schema, last_column_id))
             fitted = self._fitted(df, options)
-            plan = self._plan(request, options, run, choose_engine(self._working.schema, options, self._working.location, self.lake.spark))
+            plan = self._plan(request, options, run.prefix, choose_engine(self._working.schema, options, self._working.location, self.lake.spark))
             rows = project(df, fitted)
             head = self._working.head(request.branch)
             replacement = Replacement()
@@ -202,17 +204,26 @@ class Transaction:
         if source is not None and options[MERGE_SCHEMA] and any(clause.values is None for clause in request.clauses if clause.then is not Then.DELETE):
             assert request.source is not None
             self._fitted(request.source, options)
-        context = RowContext(
+        given = replace(request, snapshot_properties={**self.lake.snapshot_properties(), **request.snapshot_properties})
+        return change_rows(self._row_context(request, options, run.prefix), given, source, self._progress)
+
+    def planned_rows(self, request: RowRequest, source: MergeSource | None = None) -> tuple[RowContext, RowPlan]:
+        """What `change_rows` would do, without doing it."""
+        require_branch(self._working, request.branch, self.state.name)
+        options = resolve(request.options, session_options(self.lake.spark), self._working.properties)
+        context = self._row_context(request, options, f"{self._working.location}/data")
+        return context, plan_change(context, request) if source is None else plan_merge(context, request, source)
+
+    def _row_context(self, request: RowRequest, options: Options, prefix: str) -> RowContext:
+        return RowContext(
             spark=self.lake.spark,
             state=self.state,
             metadata=self._working,
             head=self._working.head(request.branch),
             options=options,
             mode=options[MODE[request.command]],
-            write=self._plan(request, options, run, ARROW),
+            write=self._plan(request, options, prefix, ARROW),
         )
-        given = replace(request, snapshot_properties={**self.lake.snapshot_properties(), **request.snapshot_properties})
-        return change_rows(context, given, source, self._progress)
 
     def _fitted(self, df: DataFrame, options: Options) -> Reconciled:
         """How the rows fit the table; where its schema has to grow for them, that is a step of this transaction."""
@@ -221,7 +232,7 @@ class Transaction:
             self.change(changes.merge_schema(self.state.name, self._working.schema, fitted.schema, fitted.last_column_id))
         return fitted
 
-    def _plan(self, request: WriteRequest | RowRequest, options: Options, run: Run, engine: str) -> WritePlan:
+    def _plan(self, request: WriteRequest | RowRequest, options: Options, prefix: str, engine: str) -> WritePlan:
         return plan_write(
             self.state,
             self._working,
@@ -229,7 +240,7 @@ class Transaction:
             options,
             engine=engine,
             run_id=self.run_id,
-            data_prefix=f"{run.prefix}/{self._writes}" if self._writes else run.prefix,
+            data_prefix=f"{prefix}/{self._writes}" if self._writes else prefix,
             branch=request.branch,
             io_properties=self.state.io.properties,
         )

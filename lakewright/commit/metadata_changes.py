@@ -36,7 +36,8 @@ def evolve_schema(table: str, **how: Any) -> MetadataChange:
             table=table,
             **how,
         )
-        return [] if schema.fields == metadata.schema.fields else add_schema(schema, last_column_id)
+        same = schema.fields == metadata.schema.fields and set(schema.identifier_field_ids) == set(metadata.schema.identifier_field_ids)
+        return [] if same else add_schema(schema, last_column_id)
 
     return MetadataChange("evolve schema", updates, _schema_requirements)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import asdict, dataclass
 
 from lakewright.commit.change import MetadataChange
 from lakewright.commit.result import Commit
@@ -11,14 +12,34 @@ from lakewright.errors import InvalidOption, RefExists, RefNotFound
 from lakewright.format.metadata import MAIN, Json, Metadata
 
 
-def create(table: str, name: str, at: int | str | Commit | None, kind: str) -> MetadataChange:
+@dataclass(frozen=True)
+class Retention:
+    """How long a branch or tag is kept, and how many and how old snapshots of a branch; None leaves it to the table's properties."""
+
+    max_ref_age_ms: int | None = None
+    min_snapshots_to_keep: int | None = None
+    max_snapshot_age_ms: int | None = None
+
+    def limits(self, kind: str, table: str) -> dict[str, int]:
+        given = {key: value for key, value in asdict(self).items() if value is not None}
+        if any(value < 1 for value in given.values()):
+            raise InvalidOption(f"A {kind} of {table} is kept for {min(given.values())}; that takes a number above 0.", table=table)
+        if kind == "tag" and given.keys() - {"max_ref_age_ms"}:
+            raise InvalidOption(f"A tag of {table} is one snapshot; only a branch keeps a number of them.", table=table)
+        return given
+
+
+def create(table: str, name: str, at: int | str | Commit | None, kind: str, retention: Retention | None = None, *, replace: bool = False) -> MetadataChange:
+    """replace: move it if it is there already."""
+    limits = (retention or Retention()).limits(kind, table)
     if not re.fullmatch(r"[\w][\w.\-/]*", name) or name.isdigit():
         raise InvalidOption(f"{name!r} is not a name for a {kind}; use letters, digits, '_', '-', '.' and '/', and not digits only.", table=table)
 
     def updates(metadata: Metadata) -> list[Update]:
-        if name in metadata.refs or name == MAIN:
+        there = metadata.refs.get(name, {}).get("type")
+        if there not in (None, kind) or name == MAIN or (there and not replace):
             raise RefExists(f"{table} already has a {metadata.refs.get(name, {}).get('type', 'branch')} {name!r}; drop it first (t.drop_ref({name!r})) or choose another name.", table=table)
-        return [set_ref(name, _snapshot_id(metadata, at, table), kind)]
+        return [set_ref(name, _snapshot_id(metadata, at, table), kind, **limits)]
 
     return MetadataChange(f"create {kind}", updates, lambda metadata: [_unchanged(metadata, name)])
 

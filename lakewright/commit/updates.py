@@ -72,6 +72,10 @@ def remove_ref(name: str) -> Update:
     return {"action": "remove-snapshot-ref", "ref-name": name}
 
 
+def set_statistics(statistics: Json) -> Update:
+    return {"action": "set-statistics", "snapshot-id": statistics["snapshot-id"], "statistics": statistics}
+
+
 def apply(metadata: Metadata, updates: Iterable[Update]) -> Metadata:
     """The next version of a table. The given one is left as it was."""
     raw = dict(metadata.raw)
@@ -181,6 +185,14 @@ def _remove_snapshots(raw: Json, update: Update) -> None:
     raw["snapshots"] = [s for s in raw.get("snapshots") or [] if s["snapshot-id"] not in gone]
     raw["snapshot-log"] = [entry for entry in raw.get("snapshot-log") or [] if entry["snapshot-id"] not in gone]
     raw["refs"] = {name: ref for name, ref in (raw.get("refs") or {}).items() if ref["snapshot-id"] not in gone}
+    if raw.get("statistics"):
+        raw["statistics"] = [s for s in raw["statistics"] if s["snapshot-id"] not in gone]
+
+
+def _set_statistics(raw: Json, update: Update) -> None:
+    statistics = update["statistics"]
+    others = [s for s in raw.get("statistics") or [] if s["snapshot-id"] != statistics["snapshot-id"]]
+    raw["statistics"] = [*others, statistics]
 
 
 def _without(mapping: Json, key: str) -> Json:
@@ -201,4 +213,5 @@ _ACTIONS: dict[str, Callable[[Json, Update], None]] = {
     "set-snapshot-ref": _set_snapshot_ref,
     "remove-snapshot-ref": _remove_snapshot_ref,
     "remove-snapshots": _remove_snapshots,
+    "set-statistics": _set_statistics,
 }

@@ -1,4 +1,4 @@
-"""Puffin files of deletion vectors, one blob for each data file."""
+"""Puffin files: of deletion vectors, one blob for each data file, and of sketches of columns."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from io import SEEK_END
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from pyiceberg.io import FileIO, InputStream
 from pyroaring import BitMap64
@@ -43,9 +43,31 @@ def write_vectors(io: FileIO, path: str, vectors: Iterable[tuple[str, BitMap64]]
             stream.write(blob)
             written.append(WrittenVector(data_file, size, len(blob), len(positions)))
             size += len(blob)
-        footer = _footer(written)
+        footer = _footer([_vector_blob(vector) for vector in written])
         stream.write(footer)
     return written, size + len(footer)
+
+
+class SketchFile(NamedTuple):
+    """A Puffin file of sketches, as a table's metadata speaks of it."""
+
+    path: str
+    size: int
+    footer_size: int
+
+
+def write_sketches(io: FileIO, path: str, kind: str, sketches: Iterable[tuple[dict[str, Any], bytes]]) -> SketchFile:
+    """Write a Puffin file of blobs of one kind, each with what it is of: fields, snapshot-id, sequence-number, properties."""
+    said, size = [], len(MAGIC)
+    with io.new_output(path).create() as stream:
+        stream.write(MAGIC)
+        for about, sketch in sketches:
+            stream.write(sketch)
+            said.append({"type": kind, **about, "offset": size, "length": len(sketch)})
+            size += len(sketch)
+        footer = _footer(said)
+        stream.write(footer)
+    return SketchFile(path, size + len(footer), len(footer))
 
 
 def write_vector_files(io: FileIO, path: str, vectors: Iterable[tuple[DataFile, BitMap64]]) -> list[DataFile]:
@@ -115,18 +137,18 @@ def _opened(io: FileIO, path: str) -> Iterator[InputStream]:
         raise CorruptFile(f"Puffin file {path} cannot be read: {error}") from error
 
 
-def _footer(written: Sequence[WrittenVector]) -> bytes:
-    blobs = [
-        {
-            "type": VECTOR_BLOB,
-            "fields": [ROW_POSITION_ID],
-            "snapshot-id": NOT_KNOWN_YET,
-            "sequence-number": NOT_KNOWN_YET,
-            "offset": vector.content_offset,
-            "length": vector.content_size,
-            "properties": {"referenced-data-file": vector.referenced_data_file, "cardinality": str(vector.cardinality)},
-        }
-        for vector in written
-    ]
+def _vector_blob(vector: WrittenVector) -> dict[str, Any]:
+    return {
+        "type": VECTOR_BLOB,
+        "fields": [ROW_POSITION_ID],
+        "snapshot-id": NOT_KNOWN_YET,
+        "sequence-number": NOT_KNOWN_YET,
+        "offset": vector.content_offset,
+        "length": vector.content_size,
+        "properties": {"referenced-data-file": vector.referenced_data_file, "cardinality": str(vector.cardinality)},
+    }
+
+
+def _footer(blobs: Sequence[dict[str, Any]]) -> bytes:
     payload = json.dumps({"blobs": blobs, "properties": {"created-by": f"lakewright {__version__}"}}, ensure_ascii=False).encode()
     return MAGIC + payload + len(payload).to_bytes(4, "little") + UNCOMPRESSED_FOOTER + MAGIC

@@ -19,6 +19,7 @@ from pyiceberg.types import IcebergType, ListType, MapType, NestedField, Primiti
 from lakewright.errors import ColumnNotFound, IllegalEvolution, SchemaError
 from lakewright.plan.conversion import promotion
 from lakewright.plan.ddl import parse_type
+from lakewright.plan.keys import key_ids
 from lakewright.plan.names import did_you_mean, find_field, in_table, match_name
 from lakewright.plan.types import check_struct_names, iceberg_type, with_fresh_ids
 
@@ -50,6 +51,7 @@ def evolve_schema(
     nullable: Iterable[str] = (),
     comments: Mapping[str, str | None] | None = None,
     defaults: Mapping[str, Any] | None = None,
+    key: Iterable[str] | None = None,
     spec: PartitionSpec | None = None,
     sort_order: SortOrder | None = None,
     table: str | None = None,
@@ -57,7 +59,7 @@ def evolve_schema(
     """The schema after the changes, with the next schema id, and the new last column id.
 
     Names are those before the change; move and defaults also know the new ones. Nested fields are paths: `address.zip`,
-    `items.element.price`, `attributes.value.unit`. spec and sort_order are the table's current ones: what they use is not dropped.
+    `items.element.price`, `attributes.value.unit`. key: the columns that tell rows apart from now on. spec and sort_order are the table's current ones: what they use is not dropped.
     """
     change = _Change(schema, last_column_id, format_version, table)
     for path in [drop] if isinstance(drop, str) else drop:
@@ -81,7 +83,10 @@ def evolve_schema(
     check_struct_names(struct)
     if not struct.fields:
         raise IllegalEvolution(f"This would drop every column{in_table(table)}; a table keeps at least one.", table=table)
-    return Schema(*struct.fields, schema_id=schema.schema_id + 1, identifier_field_ids=list(schema.identifier_field_ids)), change.last_column_id
+    after = Schema(*struct.fields, schema_id=schema.schema_id + 1, identifier_field_ids=list(schema.identifier_field_ids))
+    if key is not None:
+        after = Schema(*struct.fields, schema_id=after.schema_id, identifier_field_ids=list(key_ids(after, key, table).values()))
+    return after, change.last_column_id
 
 
 class _Change:
@@ -195,24 +200,11 @@ class _Change:
 
     def set_default(self, path: str, value: Any) -> None:
         target = self.find(path)
-        self.changes.update(target.field_id, **self.default(path, target.field_type, value, initial=False))
+        changed = {"write_default": None} if value is None else self.default(path, target.field_type, value, initial=False)
+        self.changes.update(target.field_id, **changed)
 
     def default(self, path: str, kind: IcebergType, value: Any, *, initial: bool) -> dict[str, Any]:
-        if value is None:
-            return {}
-        if self.format_version < 3:
-            raise self.refuse(f"Column {path!r}{in_table(self.table)}: defaults need format version 3; upgrade(3) first, or add it without one.", path)
-        if not isinstance(kind, PrimitiveType):
-            raise self.refuse(f"Column {path!r}{in_table(self.table)}: only columns with a plain type can have a default.", path)
-        try:
-            if isinstance(literal(value).to(kind), (AboveMax, BelowMin)):
-                raise ValueError("out of range")
-            made = NestedField(1, "c", kind, initial_default=value).initial_default
-        except (TypeError, ValueError, ArithmeticError) as error:
-            raise SchemaError(
-                f"The default {value!r} of column {path!r}{in_table(self.table)} is not of type {kind}: {error}.", table=self.table, column=path
-            ) from error
-        return {"initial_default": made, "write_default": made} if initial else {"write_default": made}
+        return column_default(path, kind, value, initial=initial, format_version=self.format_version, table=self.table)
 
     def apply(self) -> StructType:
         return self.rewrite_struct(ROOT, self.schema.as_struct())
@@ -246,6 +238,23 @@ class _Change:
         return kind
 
 
+def column_default(path: str, kind: IcebergType, value: Any, *, initial: bool, format_version: int, table: str | None) -> dict[str, Any]:
+    """What a default says of its column; initial: also for the rows that are there already."""
+    if value is None:
+        return {}
+    if format_version < 3:
+        raise IllegalEvolution(f"Column {path!r}{in_table(table)}: defaults need format version 3; upgrade(3) first, or add it without one.", table=table, column=path)
+    if not isinstance(kind, PrimitiveType):
+        raise IllegalEvolution(f"Column {path!r}{in_table(table)}: only columns with a plain type can have a default.", table=table, column=path)
+    try:
+        if isinstance(literal(value).to(kind), (AboveMax, BelowMin)):
+            raise ValueError("out of range")
+        made = NestedField(1, "c", kind, initial_default=value).initial_default
+    except (TypeError, ValueError, ArithmeticError) as error:
+        raise SchemaError(f"The default {value!r} of column {path!r}{in_table(table)} is not of type {kind}: {error}.", table=table, column=path) from error
+    return {"initial_default": made, "write_default": made} if initial else {"write_default": made}
+
+
 def _ids(target: NestedField) -> Iterable[int]:
     """The field's id and those of all that is nested in it."""
     yield target.field_id
@@ -254,7 +263,9 @@ def _ids(target: NestedField) -> Iterable[int]:
 
 
 def _type_of(wanted: Any, path: str) -> tuple[IcebergType, bool, str | None]:
-    """Type, required and comment of an added column, given as text, Spark type or Iceberg type."""
+    """Type, required and comment of an added column, given as text, Spark type, Iceberg type or field."""
+    if isinstance(wanted, NestedField):
+        return wanted.field_type, wanted.required, wanted.doc
     if isinstance(wanted, str):
         return parse_type(wanted, path)
     if isinstance(wanted, IcebergType):

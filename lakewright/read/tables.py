@@ -1,4 +1,4 @@
-"""A table's metadata as DataFrames: history, files, partitions, manifests, refs and runs."""
+"""A table's metadata as DataFrames: history, snapshots, files, partitions, manifests, entries, refs and runs."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pyiceberg.io import FileIO
 from pyiceberg.types import PrimitiveType
 
 from lakewright.format.data_file import DATA, POSITION_DELETES, DataFile, ManifestFile
-from lakewright.format.manifests import read_manifest_list
+from lakewright.format.manifests import read_manifest, read_manifest_list
 from lakewright.format.metadata import Metadata, Snapshot
 from lakewright.read.fileinfo import PartitionNames
 from lakewright.read.scan import live_entries
@@ -38,6 +38,29 @@ HISTORY = pa.schema(
         ("sequence_number", pa.int64()),
         ("schema_id", pa.int32()),
         ("is_current_ancestor", pa.bool_()),
+    ]
+)
+SNAPSHOTS = pa.schema(
+    [
+        ("committed_at", WHEN),
+        ("snapshot_id", pa.int64()),
+        ("parent_id", pa.int64()),
+        ("operation", pa.string()),
+        ("manifest_list", pa.string()),
+        ("summary", TEXTS),
+    ]
+)
+ENTRIES = pa.schema(
+    [
+        ("status", pa.int32()),
+        ("snapshot_id", pa.int64()),
+        ("sequence_number", pa.int64()),
+        ("file_sequence_number", pa.int64()),
+        ("content", pa.string()),
+        ("file_path", pa.string()),
+        ("partition", pa.string()),
+        ("record_count", pa.int64()),
+        ("file_size_in_bytes", pa.int64()),
     ]
 )
 REFS = pa.schema(
@@ -148,6 +171,12 @@ def history(spark: SparkSession, metadata: Metadata) -> DataFrame:
     return _frame(spark, HISTORY, rows)
 
 
+def snapshots(spark: SparkSession, metadata: Metadata) -> DataFrame:
+    """Every snapshot kept, oldest first, with the columns other engines give it."""
+    rows = [(s.timestamp_ms * 1000, s.snapshot_id, s.parent_id, s.operation, s.manifest_list, list(s.summary.items())) for s in metadata.snapshots()]
+    return _frame(spark, SNAPSHOTS, rows)
+
+
 def refs(spark: SparkSession, metadata: Metadata) -> DataFrame:
     """Branches and tags."""
     keys = ("type", "snapshot-id", "max-ref-age-ms", "min-snapshots-to-keep", "max-snapshot-age-ms")
@@ -198,6 +227,19 @@ def manifests(spark: SparkSession, io: FileIO, metadata: Metadata, snapshot: Sna
     """The manifests of a snapshot (the head's unless given)."""
     chosen = snapshot or metadata.head()
     return _frame(spark, MANIFESTS, [_manifest(metadata, m) for m in (read_manifest_list(io, chosen.manifest_list) if chosen else ())])
+
+
+def entries(spark: SparkSession, io: FileIO, metadata: Metadata, snapshot: Snapshot | None = None) -> DataFrame:
+    """Every line of a snapshot's manifests; status 0: existing, 1: added, 2: deleted."""
+    chosen = snapshot or metadata.head()
+    partition = PartitionNames(metadata)
+    rows = []
+    for manifest in read_manifest_list(io, chosen.manifest_list) if chosen else ():
+        for entry in read_manifest(io, manifest, metadata.specs, with_metrics=False):
+            f = entry.data_file
+            numbers = (entry.status, entry.snapshot_id, entry.sequence_number, entry.file_sequence_number)
+            rows.append((*numbers, CONTENTS[f.content], f.file_path, partition.of(f), f.record_count, f.file_size_in_bytes))
+    return _frame(spark, ENTRIES, rows)
 
 
 def runs(spark: SparkSession, records: Iterable[RunRecord]) -> DataFrame:

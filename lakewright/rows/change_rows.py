@@ -12,7 +12,7 @@ from lakewright.plan.overwrite import WholeFiles
 from lakewright.plan.request import Clause, RowRequest, Then
 from lakewright.read.native import quoted
 from lakewright.read.scan import FileScan, plan_scan
-from lakewright.rows.expressions import assignments, condition_of, require_deterministic
+from lakewright.rows.expressions import assignments, column_of, require_deterministic
 from lakewright.rows.row_plan import RowContext, RowPlan, delta_plan, delta_rows, locate, moves_rows, no_rows, update_action
 from lakewright.session import time_zone
 
@@ -30,10 +30,10 @@ def plan_change(context: RowContext, request: RowRequest) -> RowPlan:
     gone = {f.data_file.file_path for f in whole}
     read = tuple(f for f in scan.files if f.data_file.file_path not in gone)
     if not read:
-        _selected(context, no_rows(context), chosen, clause)
+        _selected(context, no_rows(context).alias(request.target_alias), chosen, clause)
         return RowPlan(whole=whole, filter=chosen.iceberg)
     located = locate(context, read)
-    selected, values = _selected(context, located.rows, chosen, clause)
+    selected, values = _selected(context, located.rows.alias(request.target_alias), chosen, clause)
     numbered = located.numbered(context.spark, selected)
     if clause.then is Then.DELETE:
         delta, plan = _deleted(context, numbered), delta_plan(context, located, values=(), assigned=(), once=False)
@@ -48,7 +48,7 @@ def plan_change(context: RowContext, request: RowRequest) -> RowPlan:
 def _selected(context: RowContext, rows: DataFrame, chosen: Filter, clause: Clause) -> tuple[DataFrame, dict[int, Column]]:
     """The rows that the condition selects, and the values an UPDATE gives them."""
     with resolving(chosen.sql, context.table):
-        selected = rows if chosen.sql is None else rows.where(condition_of(chosen.sql))
+        selected = rows if chosen.sql is None else rows.where(column_of(chosen.sql))
     return selected, _new_values(context, selected, clause) if clause.then is Then.UPDATE else {}
 
 

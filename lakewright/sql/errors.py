@@ -7,17 +7,24 @@ from lakewright.errors import SqlError, UnsupportedStatement
 _WIDTH = 120
 
 
-def sql_error(message: str, sql: str, at: int, kind: type[SqlError] = SqlError) -> SqlError:
+def pointed(message: str, sql: str, at: int) -> str:
     """The message, the line it is about, and a caret under the place."""
-    at = min(at, len(sql))
-    line = sql.count("\n", 0, at) + 1
-    begin = sql.rfind("\n", 0, at) + 1
-    column = at - begin
-    text = sql[begin:].split("\n", 1)[0].rstrip("\r")
+    line, column, text = _place(sql, at)
     cut = max(0, column - _WIDTH // 2) if len(text) > _WIDTH else 0
-    shown = text[cut : cut + _WIDTH]
-    return kind(f"{message} (line {line}, column {column + 1})\n{shown}\n{' ' * (column - cut)}^", line=line, position=column + 1)
+    return f"{message} (line {line}, column {column + 1})\n{text[cut : cut + _WIDTH]}\n{' ' * (column - cut)}^"
+
+
+def sql_error(message: str, sql: str, at: int, kind: type[SqlError] = SqlError) -> SqlError:
+    line, column, _ = _place(sql, at)
+    return kind(pointed(message, sql, at), line=line, position=column + 1)
 
 
 def unsupported(message: str, sql: str, at: int) -> SqlError:
     return sql_error(message, sql, at, UnsupportedStatement)
+
+
+def _place(sql: str, at: int) -> tuple[int, int, str]:
+    """The number of the line from 1, the column from 0, and the line's text."""
+    at = min(at, len(sql))
+    begin = sql.rfind("\n", 0, at) + 1
+    return sql.count("\n", 0, at) + 1, at - begin, sql[begin:].split("\n", 1)[0].rstrip("\r")

@@ -46,11 +46,15 @@ def analyze(cursor: Cursor) -> Statement | None:
         return None
     table = cursor.name("a table")
     cursor.expect("COMPUTE", "STATISTICS")
-    if cursor.accept("FOR", "ALL", "COLUMNS") or cursor.accept("NOSCAN"):
+    if cursor.at("NOSCAN"):
+        raise cursor.unsupported("What can be told of a lake table without a scan is in its metadata always; see its partitions and files.")
+    if not cursor.accept("FOR", "COLUMNS"):
+        cursor.accept("FOR", "ALL", "COLUMNS")
         return Analyze(start, table)
-    if cursor.accept("FOR", "COLUMNS"):
-        cursor.rest("columns")
-    return Analyze(start, table)
+    columns = [cursor.name("a column").text]
+    while cursor.accept(","):
+        columns.append(cursor.name("a column").text)
+    return Analyze(start, table, tuple(columns))
 
 
 def call(cursor: Cursor) -> Statement:

@@ -14,8 +14,10 @@ from lakewright.sql.statements import (
     Column,
     CreateLike,
     CreateTable,
+    CreateView,
     DropColumns,
     DropTable,
+    DropView,
     IdentifierFields,
     Namespace,
     PartitionField,
@@ -43,6 +45,8 @@ def create(cursor: Cursor) -> Statement | None:
         if not cursor.is_done:
             raise cursor.unsupported("Namespaces of a lake have a name and nothing else.")
         return Namespace(start, "CREATE", name, lenient)
+    if is_create and (cursor.at("VIEW") or cursor.at("TEMP", "VIEW") or cursor.at("TEMPORARY", "VIEW")):
+        return _view(cursor, start, is_replace)
     if not cursor.accept("TABLE"):
         return None
     if_not_exists = cursor.accept("IF", "NOT", "EXISTS")
@@ -55,6 +59,29 @@ def create(cursor: Cursor) -> Statement | None:
     return _with_details(cursor, made)
 
 
+def _view(cursor: Cursor, start: int, is_replace: bool) -> Statement | None:
+    """Over a query; other kinds are Spark's alone."""
+    temporary = cursor.accept("TEMP") or cursor.accept("TEMPORARY")
+    cursor.expect("VIEW")
+    if cursor.at("IF"):
+        return None
+    name = cursor.name("the view to create")
+    columns: tuple[str, ...] = ()
+    if cursor.at("("):
+        columns = tuple(str(c) for c in cursor.listed(lambda: _view_column(cursor)))
+    if not cursor.accept("AS"):
+        return None
+    query = cursor.rest("a query")
+    return CreateView(start, name, query, Slice(cursor.sql, start, query.end), columns, is_replace, temporary)
+
+
+def _view_column(cursor: Cursor) -> str:
+    name = cursor.identifier("a column")
+    if cursor.accept("COMMENT"):
+        cursor.string("a comment")
+    return name
+
+
 def drop(cursor: Cursor) -> Statement | None:
     start = cursor.next().start
     if cursor.accept_any(*_NAMESPACE):
@@ -64,6 +91,10 @@ def drop(cursor: Cursor) -> Statement | None:
         if not cascade:
             cursor.accept("RESTRICT")
         return Namespace(start, "DROP", name, lenient, cascade)
+    if cursor.accept("VIEW"):
+        cursor.accept("IF", "EXISTS")
+        name = cursor.name("the view to drop")
+        return DropView(start, name, Slice(cursor.sql, start, name.end))
     if not cursor.accept("TABLE"):
         return None
     lenient = cursor.accept("IF", "EXISTS")

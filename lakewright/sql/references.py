@@ -14,6 +14,8 @@ _AFTER_FROM = frozenset(["WHERE", "GROUP", "HAVING", "ORDER", "SORT", "CLUSTER",
 _WITH_FROM = frozenset(("EXTRACT", "TRIM", "SUBSTRING", "SUBSTR", "OVERLAY"))
 _NOT_A_TABLE = frozenset(["SELECT", "WITH", "VALUES", "FROM", "LATERAL", "ONLY", "UNNEST"])
 _OUTER = frozenset(("LEFT", "RIGHT", "FULL", "ANTI", "SEMI"))
+# What comes between a table and WHERE and changes its rows or columns.
+_BETWEEN = frozenset(("TABLESAMPLE", "PIVOT", "UNPIVOT", "|>"))
 _NO_ALIAS = _AFTER_FROM | _OUTER | {"ON", "USING", "JOIN", "INNER", "CROSS", "NATURAL", "OUTER", "TABLESAMPLE", "VERSION", "TIMESTAMP", "FOR", "SYSTEM_VERSION", "SYSTEM_TIME"}
 
 
@@ -41,7 +43,7 @@ class Block:
     """One SELECT, as far as it matters for which rows of its tables it can need."""
 
     tables: int = 0
-    has_outer_join: bool = False
+    may_prune: bool = True
     where: list[Token] = field(default_factory=list)
 
 
@@ -87,7 +89,9 @@ def _found(sql: str, tokens: Sequence[Token]) -> Iterator[Reference]:
             level.block.tables += 1
             travel, after = _travel(sql, tokens, after)
             stop = tokens[after - 1].end
-            yield Reference(name, stop, travel, _alias(tokens, after), level.block)
+            alias, renames = _alias(tokens, after)
+            level.block.may_prune &= not renames
+            yield Reference(name, stop, travel, alias, level.block)
             at = after
             continue
         else:
@@ -103,6 +107,8 @@ def _begins_with_a_table(tokens: Sequence[Token]) -> bool:
 
 def _step(level: _Level, token: Token, before: Token | None, earlier: Token | None) -> None:
     word = token.word
+    if word in _BETWEEN or token.text in _BETWEEN:
+        level.block.may_prune = False
     if word == "SELECT":
         level.block, level.in_from, level.in_where, level.expecting, level.ignores_from = Block(), False, False, False, False
     elif word == "FROM":
@@ -112,7 +118,7 @@ def _step(level: _Level, token: Token, before: Token | None, earlier: Token | No
     elif word == "JOIN" or (word == "TABLE" and (before is None or before.word not in ("CREATE", "DROP", "ALTER", "INTO", "OVERWRITE"))):
         level.expecting = True
     elif word in _OUTER:
-        level.block.has_outer_join |= level.in_from
+        level.block.may_prune &= not level.in_from
     elif token.text == "," and level.in_from:
         level.expecting = True
     elif word in _AFTER_FROM:
@@ -164,12 +170,32 @@ def _primary(tokens: Sequence[Token], at: int) -> int:
     return last
 
 
-def _alias(tokens: Sequence[Token], at: int) -> str | None:
+def _alias(tokens: Sequence[Token], at: int) -> tuple[str | None, bool]:
+    """The alias, and whether it names the columns anew."""
     if at < len(tokens) and tokens[at].word == "AS":
         at += 1
     elif at >= len(tokens) or tokens[at].kind not in (WORD, QUOTED) or tokens[at].word in _NO_ALIAS:
-        return None
-    return tokens[at].name if at < len(tokens) and tokens[at].kind in (WORD, QUOTED) else None
+        return None, False
+    if at >= len(tokens) or tokens[at].kind not in (WORD, QUOTED):
+        return None, False
+    return tokens[at].name, at + 1 < len(tokens) and tokens[at + 1].text == "("
+
+
+def defined(tokens: Sequence[Token]) -> set[str]:
+    """The names that a WITH of the text gives to queries, in small letters: `name AS (` and `name (columns) AS (`."""
+    found = set()
+    for place, token in enumerate(tokens):
+        if token.word != "AS" or place + 1 >= len(tokens) or tokens[place + 1].text != "(":
+            continue
+        at = place - 1
+        if at > 0 and tokens[at].text == ")":
+            while at > 0 and tokens[at].text != "(":
+                at -= 1
+            at -= 1
+        before = tokens[at - 1] if at > 0 else None
+        if at >= 0 and tokens[at].kind in (WORD, QUOTED) and before is not None and (before.word in ("WITH", "RECURSIVE") or before.text == ","):
+            found.add(tokens[at].name.lower())
+    return found
 
 
 def conjuncts(where: Sequence[Token]) -> Iterator[list[Token]]:

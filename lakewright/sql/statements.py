@@ -156,6 +156,24 @@ class Namespace(Statement):
 
 
 @dataclass(frozen=True)
+class CreateView(Statement):
+    """A view; all of it as text too, for one that is Spark's."""
+
+    name: Name
+    query: Slice
+    text: Slice
+    columns: tuple[str, ...] = ()
+    replace: bool = False
+    temporary: bool = False
+
+
+@dataclass(frozen=True)
+class DropView(Statement):
+    name: Name
+    text: Slice
+
+
+@dataclass(frozen=True)
 class Alter(Statement):
     table: Name
     action: object
@@ -263,7 +281,10 @@ class Describe(Statement):
 
 @dataclass(frozen=True)
 class Analyze(Statement):
+    """columns: None for all of them."""
+
     table: Name
+    columns: tuple[str, ...] | None = None
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,57 @@
+"""CALL lakewright.<verb>(…) and ANALYZE: what a table's upkeep is in SQL."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from lakewright.plan.names import did_you_mean
+from lakewright.sql.cursor import Name
+from lakewright.sql.errors import sql_error
+from lakewright.sql.frames import Frames
+from lakewright.sql.names import require_table
+from lakewright.sql.statements import Call
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+    from lakewright.table import Table
+
+# The arguments of each procedure after `table`, with the type that a value is taken as.
+PROCEDURES: dict[str, dict[str, str]] = {
+    "remove_orphans": {"older_than_hours": "double", "dry_run": "boolean"},
+    "upgrade": {"format_version": "int"},
+}
+
+
+def call(frames: Frames, statement: Call) -> DataFrame:
+    name = statement.procedure.text.lower().removeprefix("lakewright.")
+    if name not in PROCEDURES:
+        raise sql_error(f"There is no procedure {statement.procedure.text}. {did_you_mean(name, PROCEDURES)}", frames.sql, statement.procedure.start)
+    given = _arguments(frames, statement, name)
+    if "table" not in given:
+        raise sql_error(f"{name} needs the table: CALL lakewright.{name}(table => 'nyc.trips').", frames.sql, statement.procedure.end)
+    table = _table(frames, statement, str(given.pop("table")))
+    if name == "upgrade":
+        if "format_version" not in given:
+            raise sql_error("upgrade needs the version: format_version => 3.", frames.sql, statement.procedure.end)
+        table.upgrade(given["format_version"])
+        return frames.lake.spark.createDataFrame([(table.name, given["format_version"])], "table string, format_version int")
+    removed = table.remove_orphans(**given)
+    return frames.lake.spark.createDataFrame([(path,) for path in removed.files], "path string")
+
+
+def _arguments(frames: Frames, statement: Call, procedure: str) -> dict[str, Any]:
+    kinds = {"table": "string", **PROCEDURES[procedure]}
+    found: dict[str, Any] = {}
+    for place, (named, value) in enumerate(statement.arguments):
+        name = (named or "").lower() if named else next(iter(list(kinds)[place : place + 1]), "")
+        if name not in kinds or name in found:
+            what = f"{named!r} is given twice" if name in found else f"{procedure} has no argument {named!r}" if named else f"{procedure} takes {len(kinds)} arguments"
+            raise sql_error(f"{what}; it takes {', '.join(kinds)}.", frames.sql, value.start)
+        found[name] = frames.value(value, kinds[name])
+    return found
+
+
+def _table(frames: Frames, statement: Call, name: str) -> Table:
+    at = statement.procedure.end
+    return require_table(frames.lake, frames.sql, Name(tuple(name.split(".")), at, at))

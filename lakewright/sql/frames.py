@@ -1,0 +1,221 @@
+"""Text of a statement made ready for Spark: lake tables, given DataFrames and views of the lake stand in it as views, parameters as literals."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from lakewright.errors import InvalidOption, LakewrightError
+from lakewright.plan.filters import parse_where
+from lakewright.read.native import quoted
+from lakewright.session import time_zone
+from lakewright.sql.cursor import Slice
+from lakewright.sql.errors import sql_error
+from lakewright.sql.lexer import QUOTED, WORD, Token, tokens_of
+from lakewright.sql.names import Found, find
+from lakewright.sql.parameters import Parameters
+from lakewright.sql.ready import Edit, Ready, edited
+from lakewright.sql.references import Reference, Travel, conjuncts, defined, references
+from lakewright.sql.spark_errors import told_of
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame
+
+    from lakewright.lake import Lake
+
+AT_A_VERSION = ("files", "partitions", "manifests", "entries")
+
+
+@dataclass(frozen=True)
+class View:
+    """A temporary view over lake tables, kept as the text it was made with, so that it sees new commits whenever it is used."""
+
+    sql: str
+    query: Slice
+    columns: tuple[str, ...]
+    parameters: Parameters
+    given: Mapping[str, DataFrame]
+
+
+@dataclass(frozen=True)
+class Read:
+    """A lake table that a statement reads: what EXPLAIN tells of it."""
+
+    found: Found
+    where: str | None
+    travel: Mapping[str, Any]
+
+
+class Frames:
+    """For one statement; `close` drops what it left with Spark."""
+
+    def __init__(self, lake: Lake, sql: str, parameters: Parameters, given: Mapping[str, DataFrame]) -> None:
+        self.lake, self.sql, self.parameters, self.given = lake, sql, parameters, given
+        self.reads: list[Read] = []
+        self._frames: dict[str, DataFrame] = {}
+        self._registered: list[str] = []
+
+    @property
+    def reads_lake(self) -> bool:
+        """Whether anything read so far is the lake's and not Spark's."""
+        return bool(self._frames)
+
+    def query(self, text: Slice, before: str = "") -> DataFrame:
+        """The rows of a query. before: what to put in front, such as EXPLAIN."""
+        ready = self.ready(text, before=before)
+        named, shown = self._named(ready), ready.text
+        if shown == text.text:
+            return self.lake.spark.sql(shown)  # nothing of it is ours, nor its errors
+        if named:
+            shown = shown.replace("{", "{{").replace("}", "}}")
+        for name in named:
+            shown = shown.replace(name, f"{{{name}}}")
+        with told_of(text, ready):
+            return self.lake.spark.sql(shown, None, **named)
+
+    def expression(self, text: Slice, target: Mapping[tuple[str, ...], str] | None = None) -> str | Column:
+        """An expression: its text, or, where a query is in it, a Column. target: what whole names of tables are called in it."""
+        from pyspark.sql import functions as F
+
+        ready = self.ready(text, target)
+        if not has_query(ready.text):
+            return ready.text
+        for name, frame in self._named(ready).items():
+            frame.createOrReplaceTempView(name)
+            self._registered.append(name)
+        with told_of(text, ready):
+            return F.expr(ready.text)
+
+    def value(self, text: Slice, cast: str | None = None) -> Any:
+        """What an expression without columns comes to."""
+        ready = self.ready(text)
+        with told_of(text, ready):
+            row = self.lake.spark.sql(f"SELECT CAST(({ready}) AS {cast}) AS v" if cast else f"SELECT ({ready}) AS v").first()
+        assert row is not None
+        return row.v
+
+    def ready(self, text: Slice, target: Mapping[tuple[str, ...], str] | None = None, before: str = "") -> Ready:
+        """The text with its tables and parameters filled in."""
+        edits: list[Edit] = [*self.parameters.within(text.start, text.end)]
+        renamed: dict[tuple[str, ...], str] = dict(target or {})
+        taken: set[int] = set()
+        tokens = [t for t in tokens_of(self.sql[: text.end]) if t.start >= text.start]
+        ctes = defined(tokens)
+        for reference in references(self.sql, text.start, text.end):
+            parts = reference.name.parts
+            frame = None if len(parts) == 1 and parts[0].lower() in ctes else self._frame(reference)
+            if frame is None:
+                continue
+            view = self._view(frame)
+            taken.add(reference.name.start)
+            edits.append((reference.name.start, reference.end, view if reference.alias else f"{view} AS {quoted(parts[-1])}"))
+            if not reference.alias and len(parts) > 1:
+                renamed[parts] = parts[-1]
+        edits += _requalified(tokens, renamed, taken)
+        return edited(text, edits, before)
+
+    def close(self) -> None:
+        for view in self._registered:
+            self.lake.spark.catalog.dropTempView(view)
+        self._registered.clear()
+
+    def _named(self, ready: Ready) -> dict[str, DataFrame]:
+        return {name: frame for name, frame in self._frames.items() if name in ready.text}
+
+    def _frame(self, reference: Reference) -> DataFrame | None:
+        parts = reference.name.parts
+        if len(parts) > 1:
+            found = find(self.lake, parts)
+            return None if found is None else self._read(found, reference)
+        if parts[0] in self.given:
+            return self.given[parts[0]]
+        view = self.lake.views.get(parts[0].lower())
+        return None if view is None else self.of_view(view)
+
+    def of_view(self, view: View) -> DataFrame:
+        inner = Frames(self.lake, view.sql, view.parameters, view.given)
+        rows = inner.query(view.query)
+        self.reads += inner.reads
+        return rows.toDF(*view.columns) if view.columns else rows
+
+    def _read(self, found: Found, reference: Reference) -> DataFrame:
+        travel = self._travel(reference.travel) if reference.travel else {}
+        if found.ref is not None:
+            if travel:
+                raise sql_error("A branch or tag in the name and a version or time beside it are two versions; use one.", self.sql, reference.name.start)
+            travel = {"ref": found.ref}
+        if found.metadata is not None:
+            if travel and found.metadata not in AT_A_VERSION:
+                raise sql_error(f"{reference.name.text} is about the whole table and has no versions.", self.sql, reference.name.start)
+            return getattr(found.table, found.metadata)(**travel)  # type: ignore[no-any-return]
+        where = None if travel else self._prunes(found, reference)
+        self.reads.append(Read(found, where, travel))
+        return found.table.read(where, **travel)
+
+    def _travel(self, travel: Travel) -> dict[str, Any]:
+        if not travel.value:
+            raise sql_error("Expected a version or a time.", self.sql, travel.value.start)
+        if travel.is_version:
+            value = self.value(travel.value)
+            if isinstance(value, str) and value.lstrip("-").isdigit():
+                value = int(value)
+            return {"snapshot_id": value} if isinstance(value, int) else {"ref": str(value)}
+        return {"as_of": int(1000 * self.value(travel.value, "timestamp").timestamp())}
+
+    def _prunes(self, found: Found, reference: Reference) -> str | None:
+        """What the query's WHERE says of this table alone, so that files without such rows are not read."""
+        block = reference.query
+        if not block.may_prune:
+            return None
+        called = reference.alias or reference.name.parts[-1]
+        chosen = []
+        for part in conjuncts(block.where):
+            text = self._unaliased(part, called, alone=block.tables == 1)
+            if text is not None and self._is_filter(found, text):
+                chosen.append(f"({text})")
+        return " AND ".join(chosen) or None
+
+    def _unaliased(self, tokens: list[Token], called: str, *, alone: bool) -> str | None:
+        """The condition without the alias in front of columns; None if it may speak of another table or has a query in it."""
+        if any(token.word in ("SELECT", "EXISTS") for token in tokens):
+            return None
+        edits: list[Edit] = [*self.parameters.within(tokens[0].start, tokens[-1].end)]
+        qualified = False
+        for first, dot, after in zip(tokens, tokens[1:], tokens[2:], strict=False):
+            if dot.text == "." and first.kind in (WORD, QUOTED) and after.kind in (WORD, QUOTED) and first.name.lower() == called.lower():
+                edits.append((first.start, dot.end, ""))
+                qualified = True
+        return str(edited(Slice(self.sql, tokens[0].start, tokens[-1].end), edits)) if alone or qualified else None
+
+    def _is_filter(self, found: Found, text: str) -> bool:
+        try:
+            parse_where(text, found.table.schema, found.table.name, session_tz=time_zone(self.lake.spark), deterministic=True)
+        except LakewrightError:
+            return False
+        return True
+
+    def _view(self, frame: DataFrame) -> str:
+        name = f"_lw_view_{uuid.uuid4().hex}"  # as long as the names PySpark gives, so that places in the text agree
+        self._frames[name] = frame
+        return name
+
+
+def has_query(text: str) -> bool:
+    return any(token.word == "SELECT" for token in tokens_of(text))
+
+
+def check_given(given: Mapping[str, Any]) -> None:
+    for name, frame in given.items():
+        if not hasattr(frame, "createOrReplaceTempView"):
+            raise InvalidOption(f"{name}= is a {type(frame).__name__}; names beside the text stand for DataFrames, and values go into args={{…}}.")
+
+
+def _requalified(tokens: Sequence[Token], renamed: Mapping[tuple[str, ...], str], taken: set[int]) -> Iterator[Edit]:
+    """Columns named with the whole name of their table, `nyc.trips.fare`, which now goes by its last part or its alias."""
+    for place, token in enumerate(tokens):
+        for parts, own in renamed.items():
+            span = tokens[place : place + 2 * len(parts)]
+            if token.start not in taken and len(span) == 2 * len(parts) and all(s.text == "." for s in span[1::2]) and tuple(s.name for s in span[::2]) == parts:
+                yield token.start, span[-2].end, quoted(own)
