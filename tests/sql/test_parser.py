@@ -190,7 +190,7 @@ def test_looks() -> None:
 @pytest.mark.parametrize(
     "sql",
     [
-        "SELECT 1", "WITH q AS (SELECT 1) SELECT * FROM q", "SET x = 1", "CACHE TABLE x", "CREATE TEMPORARY VIEW v AS SELECT 1", "DROP VIEW v",
+        "SELECT 1", "WITH q AS (SELECT 1) SELECT * FROM q", "SET x = 1", "CACHE TABLE x", "CREATE GLOBAL TEMPORARY VIEW v AS SELECT 1", "DROP FUNCTION f",
         "CREATE FUNCTION f AS 'x'", "SHOW FUNCTIONS", "DESCRIBE FUNCTION abs", "DESCRIBE QUERY SELECT 1", "ANALYZE TABLES COMPUTE STATISTICS", "VALUES (1)", "(SELECT 1)",
     ],
 )  # fmt: skip
