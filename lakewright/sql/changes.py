@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 from lakewright.plan.request import MAIN, Clause, Command, RowRequest, Then, When
 from lakewright.read.native import quoted
 from lakewright.sql.cursor import Name, Slice
-from lakewright.sql.frames import Frames, has_query
+from lakewright.sql.frames import Frames, has_query, qualified
 from lakewright.sql.inserts import equal, literal_of, partition_field
 from lakewright.sql.lexer import QUOTED, WORD, tokens_of
+from lakewright.sql.ready import edited
 from lakewright.sql.statements import Assignment, Delete, Merge, MergeClause, Truncate, Update
 from lakewright.sql.targets import writable
 
@@ -128,10 +128,4 @@ def _condition(frames: Frames, where: Slice | None, alias: str, target: Target) 
 
 
 def _without_alias(text: str, alias: str) -> str:
-    tokens, out, at = tokens_of(text), [], 0
-    for place, (first, dot) in enumerate(pairwise(tokens)):
-        follows_dot = place > 0 and tokens[place - 1].text == "."
-        if dot.text == "." and first.name.lower() == alias.lower() and first.kind in (WORD, QUOTED) and not follows_dot:
-            out.append(text[at : first.start])
-            at = dot.end
-    return "".join([*out, text[at:]])
+    return str(edited(Slice(text, 0, len(text)), ((start, end, "") for start, end in qualified(tokens_of(text), [(alias,)]))))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -110,8 +110,9 @@ class Frames:
                 continue
             view = self._view(frame)
             taken.add(reference.name.start)
-            edits.append((reference.name.start, reference.end, view if reference.alias else f"{view} AS {quoted(parts[-1])}"))
-            if not reference.alias and len(parts) > 1:
+            edits.append((reference.name.start, reference.end, view))
+            if not reference.alias:
+                edits.append((reference.alias_at, reference.alias_at, f" AS {quoted(parts[-1])}"))
                 renamed[parts] = parts[-1]
         edits += _requalified(tokens, renamed, taken)
         return edited(text, edits, before)
@@ -169,7 +170,7 @@ class Frames:
         block = reference.query
         if not block.may_prune:
             return None
-        called = reference.alias or reference.name.parts[-1]
+        called = [(reference.alias,)] if reference.alias else [reference.name.parts, reference.name.parts[-1:]]
         chosen = []
         for part in conjuncts(block.where):
             text = self._unaliased(part, called, alone=block.tables == 1)
@@ -177,17 +178,15 @@ class Frames:
                 chosen.append(f"({text})")
         return " AND ".join(chosen) or None
 
-    def _unaliased(self, tokens: list[Token], called: str, *, alone: bool) -> str | None:
-        """The condition without the alias in front of columns; None if it may speak of another table or has a query in it."""
+    def _unaliased(self, tokens: list[Token], called: Sequence[tuple[str, ...]], *, alone: bool) -> str | None:
+        """The condition without the table in front of columns; None if it may speak of another table or has a query in it."""
         if any(token.word in ("SELECT", "EXISTS") for token in tokens):
             return None
-        edits: list[Edit] = [*self.parameters.within(tokens[0].start, tokens[-1].end)]
-        qualified = False
-        for first, dot, after in zip(tokens, tokens[1:], tokens[2:], strict=False):
-            if dot.text == "." and first.kind in (WORD, QUOTED) and after.kind in (WORD, QUOTED) and first.name.lower() == called.lower():
-                edits.append((first.start, dot.end, ""))
-                qualified = True
-        return str(edited(Slice(self.sql, tokens[0].start, tokens[-1].end), edits)) if alone or qualified else None
+        qualifiers = [(start, end, "") for start, end in qualified(tokens, called)]
+        if not alone and not qualifiers:
+            return None
+        edits = [*self.parameters.within(tokens[0].start, tokens[-1].end), *qualifiers]
+        return str(edited(Slice(self.sql, tokens[0].start, tokens[-1].end), edits))
 
     def _is_filter(self, found: Found, text: str) -> bool:
         try:
@@ -212,10 +211,21 @@ def check_given(given: Mapping[str, Any]) -> None:
             raise InvalidOption(f"{name}= is a {type(frame).__name__}; names beside the text stand for DataFrames, and values go into args={{…}}.")
 
 
+def qualified(tokens: Sequence[Token], called: Iterable[tuple[str, ...]]) -> Iterator[tuple[int, int]]:
+    """Where a table, by one of its names, stands in front of a column: from there up to after the dot."""
+    names = [tuple(part.lower() for part in parts) for parts in called]
+    for place, token in enumerate(tokens):
+        if place and tokens[place - 1].text == ".":
+            continue
+        for parts in names:
+            span = tokens[place : place + 2 * len(parts) + 1]
+            if len(span) == 2 * len(parts) + 1 and all(s.text == "." for s in span[1::2]) and tuple(s.name.lower() for s in span[:-1:2]) == parts and span[-1].kind in (WORD, QUOTED):
+                yield token.start, span[-2].end
+                break
+
+
 def _requalified(tokens: Sequence[Token], renamed: Mapping[tuple[str, ...], str], taken: set[int]) -> Iterator[Edit]:
     """Columns named with the whole name of their table, `nyc.trips.fare`, which now goes by its last part or its alias."""
-    for place, token in enumerate(tokens):
-        for parts, own in renamed.items():
-            span = tokens[place : place + 2 * len(parts)]
-            if token.start not in taken and len(span) == 2 * len(parts) and all(s.text == "." for s in span[1::2]) and tuple(s.name for s in span[::2]) == parts:
-                yield token.start, span[-2].end, quoted(own)
+    for parts, own in renamed.items():
+        if len(parts) > 1:
+            yield from ((start, end, f"{quoted(own)}.") for start, end in qualified(tokens, [parts]) if start not in taken)

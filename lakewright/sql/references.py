@@ -29,10 +29,14 @@ class Travel:
 
 @dataclass(frozen=True)
 class Reference:
-    """A table named in a query: its name, what version of it, and whether it has an alias of its own. end: after all of that but the alias."""
+    """A table named in a query: its name, what version of it, and whether it has an alias of its own.
+
+    end: after the name and version. alias_at: where an alias has its place, which is after a sample.
+    """
 
     name: Name
     end: int
+    alias_at: int
     travel: Travel | None
     alias: str | None
     query: Block
@@ -88,10 +92,12 @@ def _found(sql: str, tokens: Sequence[Token]) -> Iterator[Reference]:
                 continue
             level.block.tables += 1
             travel, after = _travel(sql, tokens, after)
-            stop = tokens[after - 1].end
-            alias, renames = _alias(tokens, after)
+            sampled = _after_sample(tokens, after)
+            alias, renames = _alias(tokens, sampled)
+            if before is not None and before.word == "TABLE":  # TABLE nyc.trips, which takes no alias
+                alias = name.parts[-1]
             level.block.may_prune &= not renames
-            yield Reference(name, stop, travel, alias, level.block)
+            yield Reference(name, tokens[after - 1].end, tokens[sampled - 1].end, travel, alias, level.block)
             at = after
             continue
         else:
@@ -153,11 +159,20 @@ def _travel(sql: str, tokens: Sequence[Token], at: int) -> tuple[Travel | None, 
     return Travel("VERSION" in words[skip], value), last
 
 
+def _after_sample(tokens: Sequence[Token], at: int) -> int:
+    for word in ("TABLESAMPLE", "REPEATABLE"):
+        if at < len(tokens) and tokens[at].word == word:
+            at = _primary(tokens, at)
+    return at
+
+
 def _primary(tokens: Sequence[Token], at: int) -> int:
     """The end of a literal, a call, a cast or something in brackets."""
     if at >= len(tokens):
         return at
     last = at + 1
+    if tokens[at].text == ":" and last < len(tokens):  # a parameter
+        return last + 1
     if tokens[at].word in ("DATE", "TIMESTAMP", "TIMESTAMP_NTZ", "TIMESTAMP_LTZ") and last < len(tokens) and tokens[last].kind == "string":
         last += 1
     if (tokens[at].text == "(" or (tokens[at].kind == WORD and last < len(tokens) and tokens[last].text == "(")) and last <= len(tokens):

@@ -8,7 +8,17 @@ from typing import Any
 
 import pytest
 
-from lakewright.errors import DuplicateColumn, NotABranch, NullInRequiredColumn, RowsOutsideFilter, SchemaError, SqlError, TypeMismatch, UnsupportedStatement, WriteFailed
+from lakewright.errors import (
+    DuplicateColumn,
+    NotABranch,
+    NullInRequiredColumn,
+    RowsOutsideFilter,
+    SchemaError,
+    SqlError,
+    TypeMismatch,
+    UnsupportedStatement,
+    WriteFailed,
+)
 from tests.sql.conftest import Db
 
 DYNAMIC = "spark.sql.sources.partitionOverwriteMode"
