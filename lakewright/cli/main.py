@@ -64,6 +64,21 @@ def history(table: Annotated[str, typer.Argument(help="Table name, like nyc.trip
     snapshots(connect(lake).table(table))
 
 
+@app.command()
+def sql(
+    text: Annotated[str, typer.Argument(help="One or more statements; - reads them from standard input.")],
+    lake: LakeOption = "lake",
+    rows: Annotated[int, typer.Option("--rows", "-n", help="How many rows of the answer.")] = 100,
+) -> None:
+    """Run SQL on the tables of a lake."""
+    from lakewright.cli.output import frame
+    from lakewright.lake import connect
+
+    answer = connect(lake).sql(sys.stdin.read() if text == "-" else text)
+    if answer.columns != ["result"]:  # what a statement without rows answers
+        frame(answer, rows)
+
+
 def run() -> None:
     """Run a command; what went wrong is one line, not a trace."""
     try:
