@@ -53,6 +53,8 @@ TARGETS = (
     Target("500th single-file commit: wall time of the 20th", "commit-history", _lakewright("late_wall"), _lakewright("early_wall"), 1.5),
     Target("500th single-file commit: CPU of the 20th", "commit-history", _lakewright("late_cpu"), _lakewright("early_cpu"), 1.5),
     Target("plan and open: wall time of PyIceberg + default Spark", "plan-and-open", _lakewright("wall"), Figure("pyiceberg", "wall"), 1 / 3),
+    Target("milliseconds that SQL adds to a query of a lake table", "sql-routing", _lakewright("routing_ms"), None, 20),
+    Target("milliseconds that SQL adds to a query of Spark's alone", "sql-routing", _lakewright("routing_other_ms"), None, 20),
     Target("driver memory at 20x the rows (Python and JVM)", "memory-rows", Figure(LARGE, "driver_and_jvm_peak"), Figure(SMALL, "driver_and_jvm_peak"), 1.1),
     Target("driver GiB over its baseline for 50,000 files", "memory-files", _lakewright("driver_and_jvm_growth_gib"), None, 1.0),
     Target("MERGE 100k, one column, copy-on-write: the Iceberg runtime's", "merge-100k", Figure(OURS_COW, "wall"), Figure(PEER_COW, "wall"), 1 / 4),

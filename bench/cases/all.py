@@ -8,7 +8,7 @@ from bench.cases import Case, Scale
 from bench.cases.append import append, append_by_month
 from bench.cases.commit import commit_files, commit_history
 from bench.cases.memory import memory_files, memory_rows
-from bench.cases.plan import plan_and_open
+from bench.cases.plan import plan_and_open, sql_routing
 from bench.cases.row_level import (
     delete_clustered,
     delete_random,
@@ -26,6 +26,7 @@ CASES: dict[str, Callable[[Scale], Case]] = {
     "commit-files": commit_files,
     "commit-history": commit_history,
     "plan-and-open": plan_and_open,
+    "sql-routing": sql_routing,
     "memory-rows": memory_rows,
     "memory-files": memory_files,
     "merge-100k": merge_one_column,

@@ -34,6 +34,7 @@ def dynamic(spark: Any) -> Iterator[None]:
         spark.conf.set(DYNAMIC, before)
 
 
+@pytest.mark.feature("P2")
 def test_insert_by_position(db: Db) -> None:
     db.trips()
     db.sql("INSERT INTO nyc.trips VALUES (1, 'eu', 1.5), (2, 'us', 2)")
@@ -91,11 +92,13 @@ def test_insert_null_into_a_required_column(db: Db) -> None:
     assert db.ids() == [0, 1]
 
 
+@pytest.mark.feature("P2")
 def test_insert_overwrite_all(trips: Db) -> None:
     trips.sql("INSERT OVERWRITE nyc.trips VALUES (9, 'us', 9.0)")
     assert trips.ids() == [9]
 
 
+@pytest.mark.feature("D7")
 def test_insert_overwrite_static_partition(trips: Db) -> None:
     trips.sql("INSERT OVERWRITE nyc.trips PARTITION (region = 'eu') SELECT id + 10, fare FROM nyc.trips WHERE region = 'eu'")
     assert trips.rows("SELECT id, region FROM nyc.trips ORDER BY id") == [(3, "us"), (4, None), (11, "eu"), (12, "eu")]
@@ -105,6 +108,7 @@ def test_insert_overwrite_static_partition(trips: Db) -> None:
         trips.sql("INSERT OVERWRITE nyc.trips PARTITION (fare = 1.0) VALUES (1, 'eu')")
 
 
+@pytest.mark.feature("D7")
 def test_insert_overwrite_mixed_partitions(db: Db) -> None:
     db.sql("CREATE TABLE nyc.m (id int, a string, b string) PARTITIONED BY (a, b) TBLPROPERTIES (VERSION_N)")
     db.sql("INSERT INTO nyc.m VALUES (1, 'x', 'p'), (2, 'x', 'q'), (3, 'y', 'p')")
