@@ -13,9 +13,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import lakewright as lw
-from lakewright.format.storage import list_files
-from lakewright.maintain.orphans import _name, reachable
 from tests.faults.killed import DRIVER_STEPS, INTERRUPTS, ROWS, TABLE, TASK_STEPS, TOKEN
+from tests.faults.strays import strays
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -50,12 +49,6 @@ def children(spark: SparkSession, folder: Path) -> Iterator[dict[str, Future[Any
 
 def ids(table: Table) -> list[int]:
     return sorted(row.id for row in table.read().collect())
-
-
-def strays(table: Table) -> list[str]:
-    state = table.refresh()._state
-    used = {_name(path) for path in reachable(state)}
-    return [f.path for folder in ("data", "metadata") for f in list_files(state.io, f"{table.location}/{folder}") if _name(f.path) not in used]
 
 
 @pytest.mark.feature("I22")
