@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from lakewright.plan.request import MAIN, Clause, Command, RowRequest, Then, When
 from lakewright.read.native import quoted
 from lakewright.sql.cursor import Name, Slice
+from lakewright.sql.errors import sql_error
 from lakewright.sql.frames import Frames, has_query, qualified
 from lakewright.sql.inserts import equal, literal_of, partition_field
 from lakewright.sql.lexer import QUOTED, WORD, tokens_of
@@ -52,12 +53,13 @@ def _update(frames: Frames, statement: Update, table: Table, branch: str) -> Row
 
 def _merge(frames: Frames, statement: Merge, table: Table, branch: str) -> RowRequest:
     alias, target = _called(statement.table, statement.alias)
-    source, source_alias = _source(frames, statement)
+    source, source_alias, names = _source(frames, statement)
+    called = {**target, **names}
     return RowRequest(
         Command.MERGE,
-        tuple(_clause(frames, clause, table, alias, target) for clause in statement.clauses),
+        tuple(_clause(frames, clause, table, alias, called) for clause in statement.clauses),
         source=source,
-        on=frames.expression(statement.on, target),
+        on=frames.expression(statement.on, called),
         target_alias=alias,
         source_alias=source_alias,
         branch=branch,
@@ -77,17 +79,18 @@ def _called(name: Name, alias: str | None) -> tuple[str, Target]:
     return called, {} if alias else {name.parts: called}
 
 
-def _source(frames: Frames, statement: Merge) -> tuple[DataFrame, str]:
-    """The rows to merge. A name alone is read as `SELECT * FROM` it would be."""
-    source = statement.source
+def _source(frames: Frames, statement: Merge) -> tuple[DataFrame, str, Target]:
+    """The rows to merge, what they are called, and what their whole name becomes. A name alone is read as `SELECT * FROM` it would be."""
+    source, alias = statement.source, statement.source_alias
     if source.text.startswith("("):
-        return frames.query(Slice(source.sql, source.start + 1, source.end - 1)), statement.source_alias or "_lw_source"
+        return frames.query(Slice(source.sql, source.start + 1, source.end - 1)), alias or "_lw_source", {}
     names = []
     for token in tokens_of(source.text):
         if token.kind not in (WORD, QUOTED) and token.text != "." or token.word in ("VERSION", "TIMESTAMP", "FOR", "SYSTEM_VERSION", "SYSTEM_TIME"):
             break
         names.append(token.name)
-    return frames.query(source, before="SELECT * FROM "), statement.source_alias or names[-1]
+    parts = tuple(name for name in names if name != ".")
+    return frames.query(source, before="SELECT * FROM "), alias or parts[-1], {} if alias or len(parts) == 1 else {parts: parts[-1]}
 
 
 def _clause(frames: Frames, clause: MergeClause, table: Table, alias: str, target: Target) -> Clause:
@@ -97,7 +100,13 @@ def _clause(frames: Frames, clause: MergeClause, table: Table, alias: str, targe
 
 
 def _values(frames: Frames, assignments: tuple[Assignment, ...], table: Table, alias: str, target: Target) -> dict[str, Any]:
-    return {_path(a.target, table, alias): _value(frames, a, table, alias, target) for a in assignments}
+    values: dict[str, Any] = {}
+    for assignment in assignments:
+        path = _path(assignment.target, table, alias)
+        if path in values:
+            raise sql_error(f"{assignment.target.text} is assigned twice; assign each column once.", frames.sql, assignment.target.start)
+        values[path] = _value(frames, assignment, table, alias, target)
+    return values
 
 
 def _value(frames: Frames, assignment: Assignment, table: Table, alias: str, target: Target) -> Any:
