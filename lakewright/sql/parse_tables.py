@@ -201,7 +201,7 @@ def _write_order(cursor: Cursor) -> WriteOrder:
         if local:
             raise cursor.error("Expected ORDERED BY")
         return WriteOrder((), "hash")
-    distribution = "hash" if by_partition else "none" if local else "range"
+    distribution = "hash" if by_partition else None if local else "range"  # as Iceberg has it: LOCALLY says nothing about how rows are spread
     return WriteOrder(_terms(cursor), distribution)
 
 

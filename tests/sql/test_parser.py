@@ -137,7 +137,7 @@ def test_create_table_as() -> None:
         ("DROP PARTITION FIELD days(ts)", ("PartitionField", {"drop": "days(ts)"})),
         ("REPLACE PARTITION FIELD days(ts) WITH hours(ts) AS h", ("PartitionField", {"drop": "days(ts)", "add": "hours(ts) AS h"})),
         ("WRITE ORDERED BY a DESC NULLS LAST, truncate(2, b)", ("WriteOrder", {"order_by": ("a DESC NULLS LAST", "truncate(2, b)"), "distribution": "range"})),
-        ("WRITE LOCALLY ORDERED BY a", ("WriteOrder", {"distribution": "none"})),
+        ("WRITE LOCALLY ORDERED BY a", ("WriteOrder", {"distribution": None})),
         ("WRITE DISTRIBUTED BY PARTITION LOCALLY ORDERED BY a", ("WriteOrder", {"order_by": ("a",), "distribution": "hash"})),
         ("WRITE UNORDERED", ("WriteOrder", {"order_by": ()})),
         ("SET IDENTIFIER FIELDS id, s.a", ("IdentifierFields", {"add": ("id", "s.a")})),
