@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from lakewright.table import Table
 
 _PLAIN = re.compile(r"[A-Za-z_]\w*")
+_DESCRIBED = "col_name string COMMENT 'name of the column', data_type string COMMENT 'data type of the column', comment string COMMENT 'comment of the column'"
 _IN_SQL = {"year": "years", "month": "months", "day": "days", "hour": "hours"}
 
 
@@ -61,7 +62,7 @@ def describe(frames: Frames, statement: Describe) -> DataFrame:
         rows += [("", "", ""), ("# Detailed Table Information", "", "")]
         rows += [("Name", table.name, ""), ("Type", "MANAGED", ""), ("Location", table.location, ""), ("Provider", "iceberg", "")]
         rows.append(("Table Properties", "[" + ",".join(f"{key}={value}" for key, value in _properties(table, None)) + "]", ""))
-    return frames.lake.spark.createDataFrame(rows, "col_name string, data_type string, comment string")
+    return frames.lake.spark.createDataFrame(rows, _DESCRIBED)
 
 
 def create_statement(table: Table) -> str:
