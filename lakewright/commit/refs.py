@@ -30,16 +30,17 @@ class Retention:
 
 
 def create(table: str, name: str, at: int | str | Commit | None, kind: str, retention: Retention | None = None, *, replace: bool = False) -> MetadataChange:
-    """replace: move it if it is there already."""
+    """replace: move it if it is there already; limits that are not given stay as they were."""
     limits = (retention or Retention()).limits(kind, table)
     if not re.fullmatch(r"[\w][\w.\-/]*", name) or name.isdigit():
         raise InvalidOption(f"{name!r} is not a name for a {kind}; use letters, digits, '_', '-', '.' and '/', and not digits only.", table=table)
 
     def updates(metadata: Metadata) -> list[Update]:
-        there = metadata.refs.get(name, {}).get("type")
-        if there not in (None, kind) or name == MAIN or (there and not replace):
-            raise RefExists(f"{table} already has a {metadata.refs.get(name, {}).get('type', 'branch')} {name!r}; drop it first (t.drop_ref({name!r})) or choose another name.", table=table)
-        return [set_ref(name, _snapshot_id(metadata, at, table), kind, **limits)]
+        there = metadata.refs.get(name, {})
+        if there.get("type") not in (None, kind) or name == MAIN or (there and not replace):
+            raise RefExists(f"{table} already has a {there.get('type', 'branch')} {name!r}; drop it first (t.drop_ref({name!r})) or choose another name.", table=table)
+        kept = {limit: there[key] for limit in asdict(Retention()) if (key := limit.replace("_", "-")) in there}
+        return [set_ref(name, _snapshot_id(metadata, at, table), kind, **{**kept, **limits})]
 
     return MetadataChange(f"create {kind}", updates, lambda metadata: [_unchanged(metadata, name)])
 
