@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from pyiceberg.transforms import IdentityTransform
-from pyiceberg.types import NestedField
+from pyiceberg.types import IcebergType, ListType, MapType, NestedField, StructType
 
 from lakewright.commit.result import Commit
 from lakewright.errors import SchemaError
@@ -97,13 +97,39 @@ def _named(rows: DataFrame, table: Table, statement: Insert, static: Sequence[st
         names = [name for name in known if name not in static and name not in dynamic] + list(dynamic)
     if len(rows.columns) == len(names) or (statement.evolve and len(rows.columns) > len(names)):
         check_names([*names, *rows.columns[len(names) :]], table.name, " of the rows to insert")
-        return rows.toDF(*names, *rows.columns[len(names) :])
+        named = rows.toDF(*names, *rows.columns[len(names) :])
+        return named if statement.evolve or statement.columns is not None else _with_fields_by_position(named, table)
     kind = "too many" if len(rows.columns) > len(names) else "not enough"
     raise SchemaError(
         f"{table.name} takes {len(names)} columns here ({', '.join(names)}), and the query gives {len(rows.columns)} ({', '.join(rows.columns)}): {kind}. "
         "Name the columns, INSERT INTO t (a, b) …, or use INSERT INTO t BY NAME.",
         table=table.name,
     )
+
+
+def _with_fields_by_position(rows: DataFrame, table: Table) -> DataFrame:
+    """What goes to columns by position goes to the fields of their structs by position too, whatever they are called."""
+    from pyspark.sql import functions as F
+
+    kinds = {f.name: _by_position(f.dataType, table.schema.find_field(f.name).field_type, f.name, table.name) for f in rows.schema.fields}
+    return rows.select(*(F.col(quoted(f.name)) if kinds[f.name] == f.dataType else F.col(quoted(f.name)).cast(kinds[f.name]).alias(f.name) for f in rows.schema.fields))
+
+
+def _by_position(given: DataType, kind: IcebergType, path: str, table: str) -> DataType:
+    """The type that was given, with the names of the table's fields."""
+    from pyspark.sql import types as T
+
+    if isinstance(given, T.ArrayType) and isinstance(kind, ListType):
+        return T.ArrayType(_by_position(given.elementType, kind.element_type, f"{path}.element", table), given.containsNull)
+    if isinstance(given, T.MapType) and isinstance(kind, MapType):
+        key, value = _by_position(given.keyType, kind.key_type, f"{path}.key", table), _by_position(given.valueType, kind.value_type, f"{path}.value", table)
+        return T.MapType(key, value, given.valueContainsNull)
+    if not isinstance(given, T.StructType) or not isinstance(kind, StructType):
+        return given
+    if len(given.fields) != len(kind.fields):
+        takes, gives = ", ".join(f.name for f in kind.fields), ", ".join(given.names)
+        raise SchemaError(f"{path} of {table} takes {len(kind.fields)} fields here ({takes}), and the query gives {len(given.fields)} ({gives}). Use INSERT INTO t BY NAME.", table=table, column=path)
+    return T.StructType([T.StructField(own.name, _by_position(f.dataType, own.field_type, f"{path}.{own.name}", table), f.nullable) for f, own in zip(given.fields, kind.fields, strict=True)])
 
 
 def _known(table: Table, name: str, known: Sequence[str]) -> str:
