@@ -6,7 +6,7 @@ from datetime import date
 
 import pytest
 
-from lakewright.commit.refs import create, drop
+from lakewright.commit.refs import Retention, create, drop
 from lakewright.errors import InvalidOption, NotABranch, RefExists, RefNotFound
 from tests.commit.kit import Kit
 from tests.commit.stores import Rival
@@ -28,6 +28,16 @@ def test_a_branch_is_written_to_without_main_seeing_it(branched: Kit) -> None:
     assert branched.ids() == [1] and branched.ids("audit") == [1, 2]
     assert branched.iceberg.refs()["audit"].snapshot_id == commit.snapshot_id
     assert branched.iceberg.current_snapshot().snapshot_id == commit.parent_id
+
+
+@pytest.mark.feature("I11")
+def test_a_branch_that_is_replaced_keeps_the_limits_not_given_anew(branched: Kit) -> None:
+    branched.publish(create("db.t", "kept", None, "branch", Retention(max_ref_age_ms=5, min_snapshots_to_keep=2)))
+    branched.append((2, "eu", DAY))
+    branched.publish(create("db.t", "kept", None, "branch", Retention(min_snapshots_to_keep=3), replace=True))
+    kept = branched.iceberg.refs()["kept"]
+    assert (kept.max_ref_age_ms, kept.min_snapshots_to_keep, kept.max_snapshot_age_ms) == (5, 3, None)
+    assert branched.ids("kept") == [1, 2]
 
 
 @pytest.mark.feature("I11")
