@@ -98,7 +98,7 @@ def _named(rows: DataFrame, table: Table, statement: Insert, static: Sequence[st
     if len(rows.columns) == len(names) or (statement.evolve and len(rows.columns) > len(names)):
         check_names([*names, *rows.columns[len(names) :]], table.name, " of the rows to insert")
         named = rows.toDF(*names, *rows.columns[len(names) :])
-        return named if statement.evolve or statement.columns is not None else _with_fields_by_position(named, table)
+        return named if statement.evolve else _with_fields_by_position(named, table)
     kind = "too many" if len(rows.columns) > len(names) else "not enough"
     raise SchemaError(
         f"{table.name} takes {len(names)} columns here ({', '.join(names)}), and the query gives {len(rows.columns)} ({', '.join(rows.columns)}): {kind}. "
