@@ -35,6 +35,11 @@ class Peer:
     def sql(self, statement: str) -> pa.Table:
         return self._rows(self._ask("sql", statement=statement))
 
+    def query(self, statement: str) -> tuple[Any, pa.Table]:
+        """The schema, as Spark writes it in JSON, and the rows."""
+        schema, path = self._ask("query", statement=statement)
+        return schema, self._rows(path)
+
     def equality_delete(self, table: str, columns: Sequence[str], rows: Sequence[Sequence[Any]], partition_of: Mapping[str, Any] | None = None) -> None:
         self._ask("equality_delete", table=table, columns=list(columns), rows=[list(row) for row in rows], partition_of=partition_of)
 

@@ -1,7 +1,7 @@
 """The other engine: PySpark with the Iceberg Spark runtime, in an interpreter and a JVM of its own.
 
 Runs in .venv-peer and never imports Lakewright. Takes one JSON request a line on standard input and answers with one JSON line on what
-was standard output; rows travel as Arrow IPC files. Requests: catalog, read, sql, equality_delete.
+was standard output; rows travel as Arrow IPC files. Requests: catalog, read, sql, query, equality_delete.
 """
 
 from __future__ import annotations
@@ -60,6 +60,11 @@ class Peer:
     def sql(self, statement: str) -> str:
         return self._rows(self.spark.sql(statement))
 
+    def query(self, statement: str) -> tuple[Any, str]:
+        """The schema as Spark has it, with what the rows in Arrow do not tell, such as comments; and the rows."""
+        frame = self.spark.sql(statement)
+        return frame.schema.jsonValue(), self._rows(frame)
+
     def equality_delete(self, table: str, columns: list[str], rows: list[list[Any]], partition_of: dict[str, Any] | None) -> None:
         """Commits an equality delete through the Iceberg Java API, which Spark SQL cannot write.
 
@@ -116,7 +121,7 @@ def relaxed(kind: Any) -> Any:
 
 def serve(answers: Any, folder: Path, jars: list[str]) -> None:
     peer = Peer(session(folder, jars), folder)
-    verbs: dict[str, Callable[..., Any]] = {"catalog": peer.catalog, "read": peer.read, "sql": peer.sql, "equality_delete": peer.equality_delete}
+    verbs: dict[str, Callable[..., Any]] = {"catalog": peer.catalog, "read": peer.read, "sql": peer.sql, "query": peer.query, "equality_delete": peer.equality_delete}
     print(json.dumps({"result": "ready"}), file=answers, flush=True)
     for line in sys.stdin:
         request = json.loads(line)
