@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from lakewright.plan.request import MAIN, Clause, Command, RowRequest, Then, When
 from lakewright.read.native import quoted
 from lakewright.sql.cursor import Name, Slice
+from lakewright.sql.errors import sql_error
 from lakewright.sql.frames import Frames, has_query
 from lakewright.sql.inserts import equal, literal_of, partition_field
 from lakewright.sql.lexer import QUOTED, WORD, tokens_of
@@ -97,7 +98,13 @@ def _clause(frames: Frames, clause: MergeClause, table: Table, alias: str, targe
 
 
 def _values(frames: Frames, assignments: tuple[Assignment, ...], table: Table, alias: str, target: Target) -> dict[str, Any]:
-    return {_path(a.target, table, alias): _value(frames, a, table, alias, target) for a in assignments}
+    found: dict[str, Any] = {}
+    for each in assignments:
+        path = _path(each.target, table, alias)
+        if path in found:
+            raise sql_error(f"{each.target.text} is assigned twice; assign each column once.", frames.sql, each.target.start)
+        found[path] = _value(frames, each, table, alias, target)
+    return found
 
 
 def _value(frames: Frames, assignment: Assignment, table: Table, alias: str, target: Target) -> Any:
