@@ -9,7 +9,7 @@ from pyiceberg.transforms import IdentityTransform
 from pyiceberg.types import NestedField
 
 from lakewright.commit.result import Commit
-from lakewright.errors import SchemaError
+from lakewright.errors import ColumnNotFound, SchemaError
 from lakewright.options import Options, resolve
 from lakewright.plan.assignment import assign
 from lakewright.plan.conversion import lossless, promotion
@@ -109,7 +109,7 @@ def _named(rows: DataFrame, table: Table, statement: Insert, static: Sequence[st
 def _known(table: Table, name: str, known: Sequence[str]) -> str:
     found = match_name(name, known)
     if found is None:
-        raise SchemaError(f"{table.name} has no column {name!r}. {did_you_mean(name, known)}", table=table.name, column=name)
+        raise ColumnNotFound(f"{table.name} has no column {name!r}. {did_you_mean(name, known)}", table=table.name, column=name)
     return found
 
 
