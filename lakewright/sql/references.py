@@ -29,13 +29,17 @@ class Travel:
 
 @dataclass(frozen=True)
 class Reference:
-    """A table named in a query: its name, what version of it, and whether it has an alias of its own. end: after all of that but the alias."""
+    """A table named in a query: its name, what version of it, and whether it has an alias of its own.
+
+    end: after all of that but the alias. alone: after the word TABLE, where no alias may stand.
+    """
 
     name: Name
     end: int
     travel: Travel | None
     alias: str | None
     query: Block
+    alone: bool = False
 
 
 @dataclass
@@ -91,7 +95,7 @@ def _found(sql: str, tokens: Sequence[Token]) -> Iterator[Reference]:
             stop = tokens[after - 1].end
             alias, renames = _alias(tokens, after)
             level.block.may_prune &= not renames
-            yield Reference(name, stop, travel, alias, level.block)
+            yield Reference(name, stop, travel, alias, level.block, before is not None and before.word == "TABLE")
             at = after
             continue
         else:
