@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fnmatch
 import re
 from typing import TYPE_CHECKING, Any
 
@@ -12,7 +13,7 @@ from lakewright.plan.names import find_field
 from lakewright.plan.types import spark_type
 from lakewright.read.native import quoted
 from lakewright.sql.frames import Frames
-from lakewright.sql.names import require, require_table
+from lakewright.sql.names import namespace_name, require, require_table
 from lakewright.sql.parameters import literal
 from lakewright.sql.statements import Describe, Show
 
@@ -28,7 +29,7 @@ _IN_SQL = {"year": "years", "month": "months", "day": "days", "hour": "hours"}
 def show(frames: Frames, statement: Show) -> DataFrame:
     lake = frames.lake
     if statement.what == "TABLES":
-        names = [name.rsplit(".", 1) for name in lake.tables(statement.name.text if statement.name else None)]
+        names = [name.rsplit(".", 1) for name in lake.tables(namespace_name(frames.sql, statement.name) if statement.name else None)]
         rows: list[tuple[Any, ...]] = [(namespace, name, False) for namespace, name in names if _like(name, statement.pattern)]
         if statement.name is None:
             rows += [("", name, True) for name in sorted(lake.views) if _like(name, statement.pattern)]
@@ -124,5 +125,5 @@ def _like(name: str, pattern: str | None) -> bool:
     """Spark's patterns: `*` is anything, `|` stands between alternatives, case does not matter."""
     if pattern is None:
         return True
-    parts = (".*".join(map(re.escape, part.strip().split("*"))) for part in pattern.split("|"))
-    return any(re.fullmatch(part, name, re.IGNORECASE) for part in parts)
+    plain = (re.sub(r"[?[]", r"[\g<0>]", part.strip()) for part in pattern.split("|"))
+    return any(re.fullmatch(fnmatch.translate(part), name, re.IGNORECASE) for part in plain)  # fnmatch goes back for no `*` but the last
