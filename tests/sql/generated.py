@@ -20,7 +20,7 @@ def statements(tables: Sequence[str], columns: Sequence[str]) -> Texts:
     """One statement of any kind over the tables and columns; some names are of nothing that is there."""
     table = _often(tables, [f"{tables[0]}.branch_b", f"{tables[0]}.tag_v", f"{tables[0]}.files", "nyc.nope", "nope", "a.b.c.d", *(f"nyc.{name}" for name in ODD_NAMES)])
     column = _often(columns, ["nope", "t.id", "s.id", *ODD_NAMES])
-    text = st.sampled_from(ODD_TEXTS + ["eu", "us"]).map(lambda value: f"'{value}'")
+    text = st.sampled_from([*ODD_TEXTS, "eu", "us"]).map(lambda value: f"'{value}'")
     value = st.one_of(text, column, st.sampled_from(["1", "-1", "1.5", "1e3", "NULL", "DATE '2024-05-01'", ":a", "?", "true", "DEFAULT", "array(1)", "9" * 30, "0x", "X'00'"]))
     condition = st.recursive(
         st.one_of(_joined(column, st.sampled_from(["=", "<>", "<=>", ">", "LIKE", "IN"]), value), st.sampled_from(["true", "NULL", "id = 1", "id IN (1, 2)", "region IS NULL"])),
