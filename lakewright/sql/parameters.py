@@ -31,7 +31,7 @@ def literal(value: Any) -> str:
         case Decimal():
             return _decimal(value)
         case str():
-            return f"'{value}'" if _SAFE.fullmatch(value) else f"decode(X'{_bytes(value).hex()}', 'UTF-8')"
+            return f"'{value}'" if _SAFE.fullmatch(value) else f"CAST(X'{_bytes(value).hex()}' AS STRING)"
         case bytes() | bytearray():
             return f"X'{bytes(value).hex()}'"
         case datetime():
