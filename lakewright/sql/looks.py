@@ -19,6 +19,7 @@ from lakewright.sql.statements import Describe, Show
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
+    from pyspark.sql.types import DataType
 
     from lakewright.table import Table
 
@@ -67,7 +68,7 @@ def describe(frames: Frames, statement: Describe) -> DataFrame:
 
 def create_statement(table: Table) -> str:
     """The statement that makes a table like this one."""
-    columns = [f"  {_name(f.name)} {spark_type(f.field_type).simpleString().upper()}{_details(f)}" for f in table.schema.fields]
+    columns = [f"  {_name(f.name)} {_type(spark_type(f.field_type))}{_details(f)}" for f in table.schema.fields]
     key = [name for name in table.schema.column_names if name in table.schema.identifier_field_names()]
     columns += [f"  PRIMARY KEY ({', '.join(map(_name, key))}) NOT ENFORCED"] if key else []
     order = [f"{written(f.transform, table.schema, f.source_id)} {f.direction} {f.null_order}" for f in table.sort_order.fields]
@@ -96,6 +97,20 @@ def _term(schema: Schema, field: Any) -> str:
 
 def _described(field: NestedField) -> tuple[str, str, str | None]:
     return field.name, spark_type(field.field_type).simpleString(), field.doc
+
+
+def _type(kind: DataType) -> str:
+    """As SQL reads it; Spark's own way to say a type leaves names inside of it without backticks."""
+    from pyspark.sql.types import ArrayType, MapType, StructType
+
+    match kind:
+        case StructType():
+            return f"STRUCT<{', '.join(f'{_name(f.name)}: {_type(f.dataType)}' for f in kind.fields)}>"
+        case ArrayType():
+            return f"ARRAY<{_type(kind.elementType)}>"
+        case MapType():
+            return f"MAP<{_type(kind.keyType)}, {_type(kind.valueType)}>"
+    return str(kind.simpleString()).upper()
 
 
 def _details(field: NestedField) -> str:
