@@ -4,7 +4,10 @@ from __future__ import annotations
 
 
 class LakewrightError(Exception):
-    """Base of all errors. `table` and `column` name the place where one is known."""
+    """Base of all errors. `table` and `column` name the place where one is known; `line` and `position`, both from 1, the place in SQL text."""
+
+    line = 0
+    position = 0
 
     def __init__(self, message: str, *, table: str | None = None, column: str | None = None) -> None:
         super().__init__(message)

@@ -83,7 +83,8 @@ def assignments(
     _require_distinct([path for path, _ in named], what, table)
     with explaining(what, table):
         types = rows.select(*(value.alias(f"_lw_{n}") for n, (_, value) in enumerate(named))).schema if named else ()
-    found: dict[int, Column] = {}
+    fields: dict[int, NestedField] = {}
+    found: dict[int, list[tuple[list[str], Column]]] = {}
     for (path, value), given in zip(named, types, strict=True):
         field = find_field(schema, path, table)
         fitted = assign(value, given.dataType, field, path, options, table)
@@ -91,8 +92,9 @@ def assignments(
         steps = _steps(top.field_type, path[len(top.name) + 1 :])
         if steps is None:
             raise SchemaError(f"The {what} of {table} assigns {path!r}, which is inside a list or map; assign {top.name!r} as a whole.", table=table, column=path)
-        found[top.field_id] = _with_field(found.get(top.field_id, old(top)), top.field_type, steps, fitted)
-    return {f.field_id: found[f.field_id] for f in schema.fields if f.field_id in found}
+        fields[top.field_id] = top
+        found.setdefault(top.field_id, []).append((steps, fitted))
+    return {f.field_id: _with_fields(old(fields[f.field_id]), f.field_type, found[f.field_id]) for f in schema.fields if f.field_id in found}
 
 
 def _target(name: str, schema: Schema, alias: str | None, table: str) -> str:
@@ -112,15 +114,20 @@ def _top_level(schema: Schema, path: str) -> NestedField:
     return whole or next(f for f in schema.fields if path.startswith(f.name + "."))
 
 
-def _with_field(value: Column, kind: IcebergType, names: Sequence[str], new: Column) -> Column:
-    """The struct with a new value for a field in it. Unlike `Column.withField` it makes a struct where there is none, as SQL does."""
+def _with_fields(value: Column, kind: IcebergType, new: Sequence[tuple[Sequence[str], Column]]) -> Column:
+    """The struct with new values for fields in it, by the names that lead to each. Unlike `Column.withField` it makes a struct where there is none, as SQL does.
+
+    All at once, since a struct made of another says that one again for each of its fields.
+    """
     from pyspark.sql import functions as F
 
-    if not names:
-        return new
+    if not new:
+        return value
+    if not new[0][0]:
+        return new[0][1]
     assert isinstance(kind, StructType)
-    fields = ((f, value.getField(f.name)) for f in kind.fields)
-    return F.struct(*((_with_field(old, f.field_type, names[1:], new) if f.name == names[0] else old).alias(f.name) for f, old in fields))
+    below = {f.name: [(names[1:], column) for names, column in new if names[0] == f.name] for f in kind.fields}
+    return F.struct(*(_with_fields(value.getField(f.name), f.field_type, below[f.name]).alias(f.name) for f in kind.fields))
 
 
 def _steps(kind: IcebergType, inside: str) -> list[str] | None:

@@ -49,6 +49,8 @@ def _arguments(frames: Frames, statement: Call, procedure: str) -> dict[str, Any
             what = f"{named!r} is given twice" if name in found else f"{procedure} has no argument {named!r}" if named else f"{procedure} takes {len(kinds)} arguments"
             raise sql_error(f"{what}; it takes {', '.join(kinds)}.", frames.sql, value.start)
         found[name] = frames.value(value, kinds[name])
+        if found[name] is None:
+            raise sql_error(f"{name} is NULL; {procedure} needs a value.", frames.sql, value.start)
     return found
 
 

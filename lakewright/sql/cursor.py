@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
@@ -10,6 +11,8 @@ from lakewright.sql.errors import sql_error, unsupported
 from lakewright.sql.lexer import NUMBER, QUOTED, STRING, SYMBOL, WORD, Token
 
 OPENING, CLOSING = {"(": ")", "[": "]"}, {")", "]"}
+_LONGEST = 19  # digits of a long
+_SHOWN = 60
 
 
 @dataclass(frozen=True)
@@ -107,6 +110,8 @@ class Cursor:
         sign = -1 if self.accept("-") else 1
         if self.peek().kind != NUMBER or not self.peek().text.isdigit():
             raise self.error(f"Expected {what}, a whole number")
+        if len(self.peek().text) > _LONGEST:
+            raise self.error(f"Expected {what}, which has at most {_LONGEST} digits")
         return sign * int(self.next().text)
 
     def until(self, *stops: str, what: str = "an expression", is_type: bool = False) -> Slice:
@@ -160,7 +165,8 @@ class Cursor:
 
     def error(self, message: str) -> SqlError:
         token = self.peek()
-        found = f", found {token.text!r}" if token.text else ", found the end of the statement"
+        shown = token.text if len(token.text) <= _SHOWN else f"{token.text[:_SHOWN]}…"
+        found = f", found {shown!r}" if shown else ", found the end of the statement"
         return sql_error(f"{message}{found}.", self.sql, token.start)
 
     def unsupported(self, message: str, at: int | None = None) -> SqlError:
@@ -214,7 +220,7 @@ def unescaped(literal: str) -> str:
     while at < len(inner):
         char = inner[at]
         if char == "\\" and at + 1 < len(inner):
-            value, used = _escape(inner[at + 1 :])
+            value, used = _escape(inner[at + 1 : at + 10])
             out.append(value)
             at += 1 + used
         elif char == quote:  # doubled
@@ -223,14 +229,15 @@ def unescaped(literal: str) -> str:
         else:
             out.append(char)
             at += 1
-    return "".join(out)
+    return "".join(out).encode("utf-16", "surrogatepass").decode("utf-16", "replace")  # two escapes, as \\ud83d\\ude00, may be one character
 
 
 def _escape(after: str) -> tuple[str, int]:
     """What follows a backslash: its value, and how many characters it takes."""
     for sign, digits in (("u", 4), ("U", 8)):
         if after[0] == sign and len(after) > digits and all(c in "0123456789abcdefABCDEF" for c in after[1 : digits + 1]):
-            return chr(int(after[1 : digits + 1], 16)), digits + 1
+            code = int(after[1 : digits + 1], 16)
+            return chr(code) if code <= sys.maxunicode else "\ufffd", digits + 1
     octal = after[:3]
     if len(octal) == 3 and octal[0] in "01" and all(c in "01234567" for c in octal):
         return chr(int(octal, 8)), 3

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from lakewright.errors import SqlError, UnsupportedStatement
+from typing import TypeVar
+
+from lakewright.errors import LakewrightError, SqlError, UnsupportedStatement
 
 _WIDTH = 120
+_Error = TypeVar("_Error", bound=LakewrightError)
 
 
 def pointed(message: str, sql: str, at: int) -> str:
@@ -14,9 +17,16 @@ def pointed(message: str, sql: str, at: int) -> str:
     return f"{message} (line {line}, column {column + 1})\n{text[cut : cut + _WIDTH]}\n{' ' * (column - cut)}^"
 
 
-def sql_error(message: str, sql: str, at: int, kind: type[SqlError] = SqlError) -> SqlError:
+def point(error: _Error, sql: str, at: int) -> _Error:
+    """The same error, which now tells the place."""
     line, column, _ = _place(sql, at)
-    return kind(pointed(message, sql, at), line=line, position=column + 1)
+    error.args = (pointed(str(error), sql, at),)
+    error.line, error.position = line, column + 1
+    return error
+
+
+def sql_error(message: str, sql: str, at: int, kind: type[SqlError] = SqlError) -> SqlError:
+    return point(kind(message), sql, at)
 
 
 def unsupported(message: str, sql: str, at: int) -> SqlError:

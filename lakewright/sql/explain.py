@@ -21,7 +21,9 @@ from lakewright.sql.changes import change
 from lakewright.sql.errors import unsupported
 from lakewright.sql.frames import Frames, Read
 from lakewright.sql.inserts import inserted_rows
+from lakewright.sql.lexer import tokens_of
 from lakewright.sql.looks import written
+from lakewright.sql.parse_rows import QUERIES
 from lakewright.sql.targets import writable
 from lakewright.write.engine import choose_engine
 
@@ -35,6 +37,10 @@ def explain(frames: Frames, statement: st.Explain) -> DataFrame:
     """One row with the whole plan, as Spark's EXPLAIN gives it."""
     explained = statement.explained
     match explained:
+        case st.Query() if _only_reads(explained):
+            rows = frames.query(explained.text)
+            lines = list(_reads(frames))
+            spark_plan = _spark_plan(rows, statement.style)
         case st.Query():
             rows = frames.query(explained.text, before=f"EXPLAIN {statement.style} ")
             lines = list(_reads(frames))
@@ -51,6 +57,12 @@ def explain(frames: Frames, statement: st.Explain) -> DataFrame:
             raise unsupported("EXPLAIN shows queries, INSERT, DELETE, UPDATE, MERGE and TRUNCATE; this statement changes the catalog or a table's metadata and reads no rows.", frames.sql, explained.start)
     ours = "\n".join(["== Lakewright Plan ==", *lines, ""]) if lines else ""
     return frames.lake.spark.createDataFrame([("\n".join(part for part in (ours, spark_plan) if part),)], "plan string")
+
+
+def _only_reads(query: st.Query) -> bool:
+    """Whether asking Spark for the rows does nothing but plan them; commands, and WITH … INSERT, would run."""
+    words = [token.word or token.text for token in tokens_of(query.text.text)]
+    return words[0] in QUERIES and "INSERT" not in words
 
 
 def _reads(frames: Frames) -> Iterator[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import uuid
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -16,6 +17,7 @@ from lakewright.sql.errors import sql_error
 from lakewright.sql.lexer import QUOTED, WORD, Token, tokens_of
 from lakewright.sql.names import Found, find
 from lakewright.sql.parameters import Parameters
+from lakewright.sql.places import pointing
 from lakewright.sql.ready import Edit, Ready, edited
 from lakewright.sql.references import Reference, Travel, conjuncts, defined, references
 from lakewright.sql.spark_errors import told_of
@@ -25,6 +27,7 @@ if TYPE_CHECKING:
 
     from lakewright.lake import Lake
 
+_SNAPSHOT_ID = re.compile(r"-?[0-9]{1,19}")
 AT_A_VERSION = ("files", "partitions", "manifests", "entries")
 
 
@@ -65,15 +68,8 @@ class Frames:
     def query(self, text: Slice, before: str = "") -> DataFrame:
         """The rows of a query. before: what to put in front, such as EXPLAIN."""
         ready = self.ready(text, before=before)
-        named, shown = self._named(ready), ready.text
-        if shown == text.text:
-            return self.lake.spark.sql(shown)  # nothing of it is ours, nor its errors
-        if named:
-            shown = shown.replace("{", "{{").replace("}", "}}")
-        for name in named:
-            shown = shown.replace(name, f"{{{name}}}")
         with told_of(text, ready):
-            return self.lake.spark.sql(shown, None, **named)
+            return self._sql(ready)
 
     def expression(self, text: Slice, target: Mapping[tuple[str, ...], str] | None = None) -> str | Column:
         """An expression: its text, or, where a query is in it, a Column. target: what whole names of tables are called in it."""
@@ -90,9 +86,9 @@ class Frames:
 
     def value(self, text: Slice, cast: str | None = None) -> Any:
         """What an expression without columns comes to."""
-        ready = self.ready(text)
+        ready = self.ready(text, before="SELECT CAST((" if cast else "SELECT (")
         with told_of(text, ready):
-            row = self.lake.spark.sql(f"SELECT CAST(({ready}) AS {cast}) AS v" if cast else f"SELECT ({ready}) AS v").first()
+            row = self._sql(ready, f") AS {cast}) AS v" if cast else ") AS v").first()
         assert row is not None
         return row.v
 
@@ -122,6 +118,14 @@ class Frames:
             self.lake.spark.catalog.dropTempView(view)
         self._registered.clear()
 
+    def _sql(self, ready: Ready, after: str = "") -> DataFrame:
+        named, shown = self._named(ready), ready.text + after
+        if named:
+            shown = shown.replace("{", "{{").replace("}", "}}")
+        for name in named:
+            shown = shown.replace(name, f"{{{name}}}")
+        return self.lake.spark.sql(shown, None, **named)
+
     def _named(self, ready: Ready) -> dict[str, DataFrame]:
         return {name: frame for name, frame in self._frames.items() if name in ready.text}
 
@@ -142,7 +146,7 @@ class Frames:
         return rows.toDF(*view.columns) if view.columns else rows
 
     def _read(self, found: Found, reference: Reference) -> DataFrame:
-        travel = self._travel(reference.travel) if reference.travel else {}
+        travel, at = (self._travel(reference.travel), reference.travel.value.start) if reference.travel else ({}, reference.name.start)
         if found.ref is not None:
             if travel:
                 raise sql_error("A branch or tag in the name and a version or time beside it are two versions; use one.", self.sql, reference.name.start)
@@ -150,20 +154,27 @@ class Frames:
         if found.metadata is not None:
             if travel and found.metadata not in AT_A_VERSION:
                 raise sql_error(f"{reference.name.text} is about the whole table and has no versions.", self.sql, reference.name.start)
-            return getattr(found.table, found.metadata)(**travel)  # type: ignore[no-any-return]
+            with pointing(self.sql, at):
+                return getattr(found.table, found.metadata)(**travel)  # type: ignore[no-any-return]
         where = None if travel else self._prunes(found, reference)
         self.reads.append(Read(found, where, travel))
-        return found.table.read(where, **travel)
+        with pointing(self.sql, at):
+            return found.table.read(where, **travel)
 
     def _travel(self, travel: Travel) -> dict[str, Any]:
         if not travel.value:
             raise sql_error("Expected a version or a time.", self.sql, travel.value.start)
         if travel.is_version:
             value = self.value(travel.value)
-            if isinstance(value, str) and value.lstrip("-").isdigit():
+            if value is None:
+                raise sql_error("The version is NULL; give the id of a snapshot, or the name of a branch or tag.", self.sql, travel.value.start)
+            if isinstance(value, str) and _SNAPSHOT_ID.fullmatch(value):
                 value = int(value)
             return {"snapshot_id": value} if isinstance(value, int) else {"ref": str(value)}
-        return {"as_of": int(1000 * self.value(travel.value, "timestamp").timestamp())}
+        time = self.value(travel.value, "timestamp")
+        if time is None:
+            raise sql_error("The time is NULL; give one.", self.sql, travel.value.start)
+        return {"as_of": int(1000 * time.timestamp())}
 
     def _prunes(self, found: Found, reference: Reference) -> str | None:
         """What the query's WHERE says of this table alone, so that files without such rows are not read."""

@@ -9,7 +9,7 @@ from pyiceberg.transforms import IdentityTransform
 from pyiceberg.types import IcebergType, ListType, MapType, NestedField, StructType
 
 from lakewright.commit.result import Commit
-from lakewright.errors import SchemaError
+from lakewright.errors import ColumnNotFound, SchemaError
 from lakewright.options import Options, resolve
 from lakewright.plan.assignment import assign
 from lakewright.plan.conversion import lossless, promotion
@@ -135,7 +135,7 @@ def _by_position(given: DataType, kind: IcebergType, path: str, table: str) -> D
 def _known(table: Table, name: str, known: Sequence[str]) -> str:
     found = match_name(name, known)
     if found is None:
-        raise SchemaError(f"{table.name} has no column {name!r}. {did_you_mean(name, known)}", table=table.name, column=name)
+        raise ColumnNotFound(f"{table.name} has no column {name!r}. {did_you_mean(name, known)}", table=table.name, column=name)
     return found
 
 

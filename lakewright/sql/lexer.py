@@ -14,12 +14,13 @@ _TOKEN = re.compile(
     (?P<space>\s+|--(?:\\\n|[^\n])*)
   | (?P<string>[rR]'[^']*'|[rR]"[^"]*"|'(?:[^'\\]|\\.|'')*'|"(?:[^"\\]|\\.|"")*")
   | (?P<quoted>`(?:[^`]|``)+`)
-  | (?P<number>(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?(?:BD|bd|[LlSsYyFfDd])?(?!\w))
+  | (?P<number>(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][+-]?\d+)?(?:BD|bd|[LlSsYyFfDd])?(?!\w))
   | (?P<word>\w+)
   | (?P<symbol><=>|\|\||->|=>|::|<>|!=|==|<=|>=|\|>|<<|>>|[^\s\w])
     """,
     re.VERBOSE | re.DOTALL,
 )
+_COMMENT_MARK = re.compile(r"/\*|\*/")
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,17 +63,17 @@ def _tokens(sql: str) -> Iterator[Token]:
 
 def _after_comment(sql: str, start: int) -> int:
     """The end of a bracketed comment; they nest."""
-    depth, at = 0, start
-    for mark in re.finditer(r"/\*|\*/", sql[start:]):
+    depth = 0
+    for mark in _COMMENT_MARK.finditer(sql, start):
         depth += 1 if mark.group() == "/*" else -1
-        at = start + mark.end()
         if depth == 0:
-            return at
+            return mark.end()
     raise sql_error("The comment that begins here is never closed.", sql, start)
 
 
 def statements(sql: str) -> list[tuple[int, int, list[Token]]]:
     """Statements of a script, split at semicolons: from, up to, and tokens of each that has any."""
+    _check_unicode(sql)
     found, begin = [], 0
     tokens: list[Token] = []
     for token in [*tokens_of(sql), Token(SYMBOL, ";", len(sql), len(sql))]:
@@ -83,3 +84,11 @@ def statements(sql: str) -> list[tuple[int, int, list[Token]]]:
         else:
             tokens.append(token)
     return found
+
+
+def _check_unicode(sql: str) -> None:
+    """Half a surrogate pair, which a Python text can hold, has no bytes that could go to Spark or into a file."""
+    try:
+        sql.encode()
+    except UnicodeEncodeError as error:
+        raise sql_error(f"The character U+{ord(sql[error.start]):04X} here is half of a pair, and no text.", sql.encode(errors="replace").decode(), error.start) from None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fnmatch
 import re
 from typing import TYPE_CHECKING, Any
 
@@ -12,12 +13,13 @@ from lakewright.plan.names import find_field
 from lakewright.plan.types import spark_type
 from lakewright.read.native import quoted
 from lakewright.sql.frames import Frames
-from lakewright.sql.names import require, require_table
+from lakewright.sql.names import namespace_name, require, require_table
 from lakewright.sql.parameters import literal
 from lakewright.sql.statements import Describe, Show
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
+    from pyspark.sql.types import DataType
 
     from lakewright.table import Table
 
@@ -29,7 +31,7 @@ _IN_SQL = {"year": "years", "month": "months", "day": "days", "hour": "hours"}
 def show(frames: Frames, statement: Show) -> DataFrame:
     lake = frames.lake
     if statement.what == "TABLES":
-        names = [name.rsplit(".", 1) for name in lake.tables(statement.name.text if statement.name else None)]
+        names = [name.rsplit(".", 1) for name in lake.tables(namespace_name(frames.sql, statement.name) if statement.name else None)]
         rows: list[tuple[Any, ...]] = [(namespace, name, False) for namespace, name in names if _like(name, statement.pattern)]
         if statement.name is None:
             rows += [("", name, True) for name in sorted(lake.views) if _like(name, statement.pattern)]
@@ -67,7 +69,7 @@ def describe(frames: Frames, statement: Describe) -> DataFrame:
 
 def create_statement(table: Table) -> str:
     """The statement that makes a table like this one."""
-    columns = [f"  {_name(f.name)} {spark_type(f.field_type).simpleString().upper()}{_details(f)}" for f in table.schema.fields]
+    columns = [f"  {_name(f.name)} {_type(spark_type(f.field_type))}{_details(f)}" for f in table.schema.fields]
     key = [name for name in table.schema.column_names if name in table.schema.identifier_field_names()]
     columns += [f"  PRIMARY KEY ({', '.join(map(_name, key))}) NOT ENFORCED"] if key else []
     order = [f"{written(f.transform, table.schema, f.source_id)} {f.direction} {f.null_order}" for f in table.sort_order.fields]
@@ -98,6 +100,20 @@ def _described(field: NestedField) -> tuple[str, str, str | None]:
     return field.name, spark_type(field.field_type).simpleString(), field.doc
 
 
+def _type(kind: DataType) -> str:
+    """As SQL reads it; Spark's own way to say a type leaves names inside of it without backticks."""
+    from pyspark.sql.types import ArrayType, MapType, StructType
+
+    match kind:
+        case StructType():
+            return f"STRUCT<{', '.join(f'{_name(f.name)}: {_type(f.dataType)}' for f in kind.fields)}>"
+        case ArrayType():
+            return f"ARRAY<{_type(kind.elementType)}>"
+        case MapType():
+            return f"MAP<{_type(kind.keyType)}, {_type(kind.valueType)}>"
+    return str(kind.simpleString()).upper()
+
+
 def _details(field: NestedField) -> str:
     default = f" DEFAULT {literal(field.write_default)}" if field.write_default is not None else ""
     return f"{' NOT NULL' if field.required else ''}{default}{f' COMMENT {_text(field.doc)}' if field.doc else ''}"
@@ -125,5 +141,5 @@ def _like(name: str, pattern: str | None) -> bool:
     """Spark's patterns: `*` is anything, `|` stands between alternatives, case does not matter."""
     if pattern is None:
         return True
-    parts = (".*".join(map(re.escape, part.strip().split("*"))) for part in pattern.split("|"))
-    return any(re.fullmatch(part, name, re.IGNORECASE) for part in parts)
+    plain = (re.sub(r"[?[]", r"[\g<0>]", part.strip()) for part in pattern.split("|"))
+    return any(re.fullmatch(fnmatch.translate(part), name, re.IGNORECASE) for part in plain)  # fnmatch goes back for no `*` but the last

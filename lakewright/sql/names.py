@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from lakewright.errors import InvalidOption, LakewrightError, NamespaceNotFound, TableNotFound
 from lakewright.sql.cursor import Name
-from lakewright.sql.errors import pointed, sql_error, unsupported
+from lakewright.sql.errors import point, sql_error, unsupported
 
 if TYPE_CHECKING:
     from lakewright.lake import Lake
@@ -64,6 +64,12 @@ def new_name(sql: str, name: Name) -> str:
     return name.text
 
 
+def namespace_name(sql: str, name: Name) -> str:
+    if any("." in part for part in name.parts):
+        raise sql_error("The names of namespaces have no dots inside their parts; leave out the backticks, or choose another name.", sql, name.start)
+    return name.text
+
+
 def not_found(lake: Lake, sql: str, name: Name) -> LakewrightError:
     known = _known(lake)
     near = get_close_matches(name.text.lower(), [t.lower() for t in known], n=3, cutoff=0.6)
@@ -71,7 +77,7 @@ def not_found(lake: Lake, sql: str, name: Name) -> LakewrightError:
     hint = f"Did you mean {', '.join(named)}?" if named else "lake.tables() lists those there are."
     if len(name.parts) < 2:
         hint = f"A table's name has its namespace in front, like nyc.{name.text}. {hint}"
-    return TableNotFound(pointed(f"There is no table {name.text}. {hint}", sql, name.start), table=name.text)
+    return point(TableNotFound(f"There is no table {name.text}. {hint}", table=name.text), sql, name.start)
 
 
 def _known(lake: Lake) -> list[str]:

@@ -13,7 +13,7 @@ from lakewright.errors import InvalidOption
 from lakewright.sql.errors import sql_error
 from lakewright.sql.lexer import SYMBOL, WORD, Token
 
-_SAFE = re.compile(r"[^'\\\x00-\x1f\x7f]*")
+_SAFE = re.compile(r"[^'\\$\x00-\x1f\x7f\ud800-\udfff]*")  # Spark puts settings in for ${…}, inside quotes as well
 _MICROSECOND = timedelta(microseconds=1)
 
 
@@ -31,7 +31,7 @@ def literal(value: Any) -> str:
         case Decimal():
             return _decimal(value)
         case str():
-            return f"'{value}'" if _SAFE.fullmatch(value) else f"decode(X'{value.encode().hex()}', 'UTF-8')"
+            return f"'{value}'" if _SAFE.fullmatch(value) else f"CAST(X'{_bytes(value).hex()}' AS STRING)"
         case bytes() | bytearray():
             return f"X'{bytes(value).hex()}'"
         case datetime():
@@ -47,6 +47,13 @@ def literal(value: Any) -> str:
     raise InvalidOption(f"A parameter is of type {type(value).__name__}; SQL takes numbers, texts, bytes, dates, times, booleans, None, and lists and dicts of them.")
 
 
+def _bytes(text: str) -> bytes:
+    try:
+        return text.encode()
+    except UnicodeEncodeError as error:
+        raise InvalidOption(f"A parameter has the character U+{ord(text[error.start]):04X} in it, which is half of a pair, and no text.") from None
+
+
 def _integer(value: int) -> str:
     if -(2**31) <= value < 2**31:
         return f"({value})" if value < 0 else str(value)
@@ -60,6 +67,11 @@ def _decimal(value: Decimal) -> str:
         raise InvalidOption(f"The parameter {value!r} is no number a decimal column can hold.")
     text = format(value, "f")
     return f"({text}BD)" if value < 0 else f"{text}BD"
+
+
+def check_args(given: object) -> None:
+    if given is not None and (isinstance(given, str | bytes) or not isinstance(given, Mapping | Sequence)):
+        raise InvalidOption(f"args is a {type(given).__name__}; it takes a dict for :name, or a list for ?.")
 
 
 class Parameters:

@@ -6,7 +6,7 @@ from lakewright.plan.request import Then, When
 from lakewright.sql.cursor import Cursor, Slice
 from lakewright.sql.statements import Assignment, Delete, Insert, Merge, MergeClause, PartitionValue, Statement, Truncate, Update
 
-_QUERIES = ("SELECT", "WITH", "VALUES", "FROM", "TABLE", "(", "MAP", "REDUCE")
+QUERIES = ("SELECT", "WITH", "VALUES", "FROM", "TABLE", "(", "MAP", "REDUCE")
 
 
 def insert(cursor: Cursor) -> Statement | None:
@@ -30,7 +30,7 @@ def insert(cursor: Cursor) -> Statement | None:
     columns = None
     if not by_name and cursor.at("(") and not cursor.opens_query():
         columns = tuple(str(c) for c in cursor.listed(lambda: cursor.identifier("a column")))
-    if not cursor.peek().text or (cursor.peek().word or cursor.peek().text) not in _QUERIES:
+    if not cursor.peek().text or (cursor.peek().word or cursor.peek().text) not in QUERIES:
         raise cursor.error("Expected VALUES or a query")
     return Insert(start, table, cursor.rest(), overwrite, partition, columns, by_name, evolve, where, if_not_exists)
 

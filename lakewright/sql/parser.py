@@ -39,6 +39,8 @@ def parsed(cursor: Cursor) -> Statement:
     start = cursor.peek().start
     if cursor.accept("EXPLAIN"):
         style = cursor.accept_any(*_STYLES) or ""
+        if cursor.at("EXPLAIN"):
+            raise cursor.unsupported("EXPLAIN does not explain itself; leave out one of the two.")
         return Explain(start, style, parsed(cursor))
     mark = cursor.mark()
     read = _BY_WORD.get(cursor.peek().word)

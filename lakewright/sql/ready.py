@@ -19,7 +19,7 @@ class Ready:
 
     def original(self, at: int) -> int:
         """The place in the original of a place in the result."""
-        begin, origin, kept = next((p for p in reversed(self.pieces) if p[0] <= at), (0, 0, True))
+        begin, origin, kept = next((p for p in reversed(self.pieces) if p[0] <= at), (at, self.pieces[0][1], True))
         return origin + (at - begin if kept else 0)
 
     def __str__(self) -> str:

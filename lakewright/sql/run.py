@@ -11,16 +11,19 @@ from lakewright.sql import looks, tables
 from lakewright.sql import statements as st
 from lakewright.sql.calls import call
 from lakewright.sql.changes import change
+from lakewright.sql.commands import check_command
 from lakewright.sql.cursor import Cursor
 from lakewright.sql.errors import unsupported
 from lakewright.sql.explain import explain
 from lakewright.sql.frames import Frames, check_given
 from lakewright.sql.inserts import insert
-from lakewright.sql.lexer import statements
+from lakewright.sql.lexer import Token, statements
 from lakewright.sql.missing import telling_missing
 from lakewright.sql.names import require_table
-from lakewright.sql.parameters import Parameters
+from lakewright.sql.parameters import Parameters, check_args
 from lakewright.sql.parser import parsed
+from lakewright.sql.places import placing
+from lakewright.sql.syntax import check_syntax
 from lakewright.sql.views import create_view, drop_view
 
 if TYPE_CHECKING:
@@ -33,31 +36,36 @@ COMMITTED = "operation string, snapshot_id bigint, rows_inserted bigint, rows_up
 
 def run(lake: Lake, sql: str, args: Mapping[str, Any] | Sequence[Any] | None, given: Mapping[str, DataFrame]) -> DataFrame:
     """All of the text is read before any of it runs, so that a mistake in the last statement leaves everything as it was."""
+    if not isinstance(sql, str):
+        raise InvalidOption(f"The SQL is a {type(sql).__name__}; it takes a text.")
+    check_args(args)
     check_given(given)
-    read = [(parsed(Cursor(sql, tokens, end)), Parameters(args, sql, tokens)) for _, end, tokens in statements(sql)]
+    read = [(parsed(Cursor(sql, tokens, end)), Parameters(args, sql, tokens), tokens) for _, end, tokens in statements(sql)]
     if not read:
         raise InvalidOption("There is no statement in the text.")
+    for statement, _, _ in read:
+        check_syntax(lake.spark, statement)
     rows = None
-    for statement, parameters in read:
+    for statement, parameters, tokens in read:
         frames = Frames(lake, sql, parameters, given)
         try:
-            rows = _ran(frames, statement)
+            with placing(sql, statement, tokens), telling_missing(frames, tokens):
+                rows = _ran(frames, statement, tokens)
         finally:
             frames.close()
     return lake.spark.createDataFrame([], "result string") if rows is None else rows
 
 
-def _ran(frames: Frames, statement: st.Statement) -> DataFrame | None:
+def _ran(frames: Frames, statement: st.Statement, tokens: Sequence[Token]) -> DataFrame | None:
     """The rows of one statement; None if it has none to give."""
     match statement:
         case st.Query():
-            with telling_missing(frames, statement.text):
-                return frames.query(statement.text)
+            check_command(frames, tokens)
+            return frames.query(statement.text)
         case st.Explain():
             return explain(frames, statement)
         case st.Insert():
-            with telling_missing(frames, statement.query):
-                return _committed(frames, insert(frames, statement))
+            return _committed(frames, insert(frames, statement))
         case st.Delete() | st.Update() | st.Merge() | st.Truncate():
             table, request = change(frames, statement)
             return _committed(frames, table._change_rows(request))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from pyiceberg.schema import Schema
@@ -15,16 +17,16 @@ from lakewright.making import Shape
 from lakewright.plan.ddl import parse_type
 from lakewright.plan.evolution import column_default
 from lakewright.plan.keys import with_key
-from lakewright.plan.names import find_field, match_name
+from lakewright.plan.names import check_names, find_field, match_name
 from lakewright.plan.types import fresh_schema, schema_from, spark_type
 from lakewright.read.native import quoted
 from lakewright.read.prune import optional_schema
 from lakewright.sql import statements as st
 from lakewright.sql.cursor import Name, Slice
-from lakewright.sql.errors import pointed, sql_error, unsupported
+from lakewright.sql.errors import point, sql_error, unsupported
 from lakewright.sql.frames import Frames
 from lakewright.sql.looks import written
-from lakewright.sql.names import find, new_name, require_table
+from lakewright.sql.names import find, namespace_name, new_name, require_table
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -32,6 +34,7 @@ if TYPE_CHECKING:
     from lakewright.table import Table
 
 _VERSION = "format-version"
+_NUMBER = re.compile(r"[0-9]{1,3}")
 
 
 def create(frames: Frames, statement: st.CreateTable) -> None:
@@ -40,9 +43,9 @@ def create(frames: Frames, statement: st.CreateTable) -> None:
     if exists and statement.if_not_exists:
         return
     if exists and not statement.replace:
-        raise TableExists(pointed(f"Table {name} is already there; use CREATE TABLE IF NOT EXISTS, or CREATE OR REPLACE TABLE.", frames.sql, statement.table.start), table=name)
+        raise point(TableExists(f"Table {name} is already there; use CREATE TABLE IF NOT EXISTS, or CREATE OR REPLACE TABLE.", table=name), frames.sql, statement.table.start)
     if not exists and not statement.create:
-        raise TableNotFound(pointed(f"There is no table {name} to replace; use CREATE OR REPLACE TABLE.", frames.sql, statement.table.start), table=name)
+        raise point(TableNotFound(f"There is no table {name} to replace; use CREATE OR REPLACE TABLE.", table=name), frames.sql, statement.table.start)
     rows = None if statement.query is None else _queried(frames, statement)
     shape = _shape(frames, statement, rows)
     if exists:
@@ -73,8 +76,12 @@ def _shape(frames: Frames, statement: st.CreateTable, rows: DataFrame | None) ->
 def _format_version(frames: Frames, statement: st.CreateTable, given: str | None) -> int | None:
     if given is None:
         return None
-    if not given.isdigit():
-        raise sql_error(f"The format-version is {given!r}; it takes 2 or 3.", frames.sql, statement.start)
+    return _version(frames, given, statement.start)
+
+
+def _version(frames: Frames, given: str, at: int) -> int:
+    if not _NUMBER.fullmatch(given):
+        raise sql_error(f"The format-version is {given!r}; it takes 2 or 3.", frames.sql, at)
     return int(given)
 
 
@@ -100,7 +107,7 @@ def drop(frames: Frames, statement: st.DropTable) -> None:
 
 
 def namespace(frames: Frames, statement: st.Namespace) -> None:
-    lake, name = frames.lake, statement.name.text
+    lake, name = frames.lake, namespace_name(frames.sql, statement.name)
     if statement.verb == "CREATE":
         lake.create_namespace(name, if_not_exists=statement.lenient)
         return
@@ -119,9 +126,11 @@ def alter(frames: Frames, statement: st.Alter) -> None:
         case st.AddColumns(columns):
             _add_columns(frames, table, columns)
         case st.DropColumns(names, if_exists):
+            _check_paths(frames, names)
             known = table.schema.column_names
             table.evolve_schema(drop=[n.text for n in names if not if_exists or match_name(n.text, known) is not None])
         case st.RenameColumn(name, to):
+            _check_paths(frames, [name])
             table.evolve_schema(rename={name.text: to})
         case st.AlterColumn():
             _alter_column(frames, table, statement.action)
@@ -143,6 +152,8 @@ def alter(frames: Frames, statement: st.Alter) -> None:
 
 
 def _add_columns(frames: Frames, table: Table, columns: tuple[st.Column, ...]) -> None:
+    _check_paths(frames, [c.name for c in columns])
+    check_names([c.name.text for c in columns], table.name, " to add")
     fields = {c.name.text: _field(frames, c) for c in columns}
     table.evolve_schema(
         add=fields,
@@ -152,19 +163,28 @@ def _add_columns(frames: Frames, table: Table, columns: tuple[st.Column, ...]) -
 
 
 def _alter_column(frames: Frames, table: Table, change: st.AlterColumn) -> None:
+    _check_paths(frames, [change.name])
     name = change.name.text
     if change.nullable is False:
         raise unsupported(f"Column {name} cannot be made NOT NULL: rows without a value may be there already.", frames.sql, change.name.start)
     defaults: dict[str, Any] = {name: None} if change.drop_default else {}
     if change.default is not None:
         defaults[name] = _value(frames, change.default, _known(table, name).field_type)
+    kind = None if change.type is None else _type(frames, change.name, change.type)[0]
     table.evolve_schema(
-        promote={name: _type(frames, change.type)[0]} if change.type is not None and _type(frames, change.type)[0] != _known(table, name).field_type else None,
+        promote={name: kind} if kind is not None and kind != _known(table, name).field_type else None,
         comments={name: change.comment} if change.comment is not None else None,
         nullable=[name] if change.nullable else [],
         move={name: _place(change.place)} if change.place else None,
         defaults=defaults,
     )
+
+
+def _check_paths(frames: Frames, names: Sequence[Name]) -> None:
+    """A dot between the parts of a name leads into a struct; one inside a part could not be told from it."""
+    for name in names:
+        if any("." in part for part in name.parts):
+            raise unsupported("ALTER TABLE names columns without dots inside their parts; leave out the backticks to mean a field of a struct.", frames.sql, name.start)
 
 
 def _set_properties(frames: Frames, table: Table, properties: dict[str, str | None], statement: st.Alter, if_exists: bool) -> None:
@@ -174,9 +194,7 @@ def _set_properties(frames: Frames, table: Table, properties: dict[str, str | No
     version = properties.get(_VERSION)
     with table.transaction() as tx:
         if version is not None:
-            if not version.isdigit():
-                raise sql_error(f"The format-version is {version!r}; it takes 2 or 3.", frames.sql, statement.table.end)
-            tx.upgrade(int(version))
+            tx.upgrade(_version(frames, version, statement.table.end))
         tx.set_properties({key: value for key, value in properties.items() if key != _VERSION})
 
 
@@ -227,15 +245,17 @@ def _schema(frames: Frames, statement: st.CreateTable, version: int | None) -> S
 
 
 def _field(frames: Frames, column: st.Column) -> NestedField:
-    kind, required, doc = _type(frames, column.type)
+    kind, required, doc = _type(frames, column.name, column.type)
     return NestedField(0, column.name.parts[-1], kind, required=required or column.required, doc=doc if column.comment is None else column.comment)
 
 
-def _type(frames: Frames, text: Slice) -> tuple[IcebergType, bool, str | None]:
+def _type(frames: Frames, column: Name, text: Slice) -> tuple[IcebergType, bool, str | None]:
     try:
         return parse_type(text.text)
     except LakewrightError as error:
-        raise sql_error(str(error), frames.sql, text.start) from None
+        raise sql_error(str(error).replace("Column 'c'", f"Column {column.text!r}"), frames.sql, text.start) from None
+    except RecursionError:
+        raise sql_error("This type has more types in it than can be read.", frames.sql, text.start) from None
 
 
 def _value(frames: Frames, default: Slice, kind: IcebergType) -> Any:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from lakewright.errors import NotABranch
 from lakewright.plan.request import MAIN
 from lakewright.sql.cursor import Name
-from lakewright.sql.errors import pointed, unsupported
+from lakewright.sql.errors import point, unsupported
 from lakewright.sql.frames import Frames
 from lakewright.sql.names import require
 
@@ -21,5 +21,6 @@ def writable(frames: Frames, name: Name) -> tuple[Table, str]:
     if found.metadata is not None:
         raise unsupported(f"{name.text} shows what the table is made of, and cannot be written.", frames.sql, name.start)
     if found.ref is not None and name.parts[-1].lower().startswith("tag_"):
-        raise NotABranch(pointed(f"{found.ref!r} is named as a tag of {found.table.name}, and tags stay where they are; write to a branch.", frames.sql, name.start), table=found.table.name)
+        error = NotABranch(f"{found.ref!r} is named as a tag of {found.table.name}, and tags stay where they are; write to a branch.", table=found.table.name)
+        raise point(error, frames.sql, name.start)
     return found.table, found.ref or MAIN

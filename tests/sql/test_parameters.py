@@ -25,11 +25,11 @@ def test_values_are_literals_of_their_types(value: Any, text: str) -> None:
     assert literal(value) == text
 
 
-@pytest.mark.parametrize("value", ["'; DROP TABLE n.t; --", "\\' OR 1=1", "a\nb", "x\x00"])
+@pytest.mark.parametrize("value", ["'; DROP TABLE n.t; --", "\\' OR 1=1", "a\nb", "x\x00", "${spark.app.name}"])
 def test_texts_that_could_end_a_literal_go_as_bytes(value: str) -> None:
     text = literal(value)
-    assert text == f"decode(X'{value.encode().hex()}', 'UTF-8')"
-    assert [t.kind for t in tokens_of(text)] == ["word", "symbol", "word", "string", "symbol", "string", "symbol"]
+    assert text == f"CAST(X'{value.encode().hex()}' AS STRING)"
+    assert [t.kind for t in tokens_of(text)] == ["word", "symbol", "word", "string", "word", "word", "symbol"]
 
 
 @pytest.mark.parametrize("value", [object(), {1, 2}, 2**80, Decimal("NaN")])
