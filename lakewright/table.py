@@ -132,13 +132,12 @@ class Table:
             check_clauses(request, self.name)
             with running(self._lake.spark, f"lakewright-{new_run_id()}", self.name), explaining("source of the merge", self.name):
                 source = read_source(request, self.schema)
-        replans = resolve(request.options, session_options(self._lake.spark), self.properties)[REPLANS]
         for planned in itertools.count():
             try:
                 with Transaction(self._lake, self._state, operation=request.command.value) as tx:
                     tx.change_rows(request, source)
             except StalePlan:
-                if planned == replans:
+                if planned == resolve(request.options, session_options(self._lake.spark), self.properties)[REPLANS]:
                     raise
                 log.info("%s of %s met another commit, planning it again", request.command.value, self.name)
                 self.refresh()
