@@ -117,7 +117,7 @@ def _take(spark: SparkSession, place: tuple[str, str], holder: tuple[int, str]) 
     key, (thread, value) = place[1], holder
     state = _held.get(place)
     if state is None:
-        state = _Setting(spark.conf.getAll.get(key))
+        state = _Setting(spark.conf.get(key, None))
     other = next((v for t, v in state.holders if t != thread and v != value), None)
     if other is not None:
         raise SessionConflict(

@@ -133,13 +133,12 @@ class Table:
         """Run a row-level operation, planning it again when a commit made meanwhile took away what it rests on."""
         self.refresh()
         source = self._source(request)
-        replans = resolve(request.options, session_options(self._lake.spark), self.properties)[REPLANS]
         for planned in itertools.count():
             try:
                 with Transaction(self._lake, self._state, operation=request.command.value) as tx:
                     tx.change_rows(request, source)
             except StalePlan:
-                if planned == replans:
+                if planned == resolve(request.options, session_options(self._lake.spark), self.properties)[REPLANS]:
                     raise
                 log.info("%s of %s met another commit, planning it again", request.command.value, self.name)
                 self.refresh()

@@ -44,6 +44,7 @@ class DeltaPlan:
     the old file; INSERT writes a new row.
     `values`: top-level field ids the delta has value columns for, in this order, after DELTA_COLUMNS.
     `once`: two delta rows for one position are an error, rather than the same deletion twice.
+    `in_one_task`: one task has all rows of the delta at hand, so that none has to be moved.
     """
 
     write: WritePlan
@@ -57,3 +58,4 @@ class DeltaPlan:
     once: bool = True
     fetched: tuple[int, ...] = ()
     inserts: bool = True
+    in_one_task: bool = False

@@ -14,6 +14,7 @@ from lakewright.format.metadata import Metadata
 from lakewright.plan.types import spark_struct
 from lakewright.read.arrow_frame import scan_arrow
 from lakewright.read.fileinfo import METADATA_COLUMNS, check_no_clash, lineage_fields, metadata_values, with_file_info
+from lakewright.read.layout import FILE, FILE_SIZE, POSITION
 from lakewright.read.native import quoted, scan_native
 from lakewright.read.native_deletes import apply_deletes, dropped_fields, equality_ids
 from lakewright.read.paths import is_hidden, reported_path, spark_path, spark_reaches
@@ -80,7 +81,7 @@ def _native_frames(spark: SparkSession, io: FileIO, metadata: Metadata, files: S
             continue
         extra = [*lineage, *(dropped_fields(metadata, schema, equality_ids(group)) if deleted else ())]
         wide = Schema(*schema.fields, *extra, schema_id=schema.schema_id)
-        frame = scan_native(spark, io, metadata, [file.data_file for file in group], wide, with_position=deleted or metadata_columns)
+        frame = scan_native(spark, io, metadata, [file.data_file for file in group], wide, place=(FILE, POSITION, FILE_SIZE) if deleted or metadata_columns else ())
         if deleted:
             frame = apply_deletes(spark, io, metadata, group, wide, frame)
         frames.append(_shown(spark, metadata, group, schema, frame, metadata_columns))

@@ -133,7 +133,7 @@ def needs_footers(metadata: Metadata, schema: Schema) -> bool:
 
 def physical_struct(source: StructType, layout: Layout) -> StructType:
     """The struct to read: the layout's names, and uuids as the bytes they are stored as."""
-    return StructType(*(NestedField(f.field_id, layout.names[f.field_id], _physical_type(f.field_type, layout), required=False) for f in source.fields))
+    return StructType(*(NestedField(f.field_id, layout.names[f.field_id], _physical_type(f.field_type, layout), required=False, doc=f.doc) for f in source.fields))
 
 
 def has_floats(source: IcebergType) -> bool:

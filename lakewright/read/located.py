@@ -14,7 +14,7 @@ from lakewright.format.lineage import ROW_ID
 from lakewright.format.metadata import Metadata
 from lakewright.read.arrow_frame import scan_arrow
 from lakewright.read.frame import AUTO, split_by_engine
-from lakewright.read.layout import FILE, POSITION, placeholder
+from lakewright.read.layout import FILE, FILE_SIZE, POSITION, placeholder
 from lakewright.read.native import quoted, scan_native
 from lakewright.read.native_deletes import apply_deletes, dropped_fields, equality_ids
 from lakewright.read.paths import reported_path, spark_path
@@ -39,9 +39,9 @@ def located_rows(spark: SparkSession, io: FileIO, metadata: Metadata, files: Seq
         group = [file for file in native if bool(file.deletes) is deleted]
         if group:
             wide = Schema(*schema.fields, *extra, *(dropped_fields(metadata, schema, equality_ids(group)) if deleted else ()), schema_id=schema.schema_id)
-            frame = scan_native(spark, io, metadata, [file.data_file for file in group], wide, with_position=True)
-            frame = apply_deletes(spark, io, metadata, group, wide, frame) if deleted else frame
-            frames.append(frame.select(*columns, FILE, POSITION))
+            place = (FILE, POSITION, FILE_SIZE) if deleted else (FILE, POSITION)
+            frame = scan_native(spark, io, metadata, [file.data_file for file in group], wide, place=place)
+            frames.append(apply_deletes(spark, io, metadata, group, wide, frame).select(*columns, FILE, POSITION) if deleted else frame)
     if arrow:
         wide = Schema(*schema.fields, *extra, schema_id=schema.schema_id)
         frames.append(scan_arrow(spark, io, metadata, arrow, wide, with_position=True).select(*columns, FILE, POSITION))

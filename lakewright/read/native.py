@@ -38,6 +38,7 @@ READ_OPTIONS = {
     "datetimeRebaseMode": "CORRECTED",
     "int96RebaseMode": "CORRECTED",
 }
+REPORTED_AS = {FILE: "file_path", POSITION: "row_index", FILE_SIZE: "file_size"}
 UUID_TEXT = "$1-$2-$3-$4-$5"
 UUID_PARTS = "^(.{8})(.{4})(.{4})(.{4})(.{12})$"
 
@@ -46,10 +47,10 @@ def quoted(name: str) -> str:
     return "`" + name.replace("`", "``") + "`"
 
 
-def scan_native(spark: SparkSession, io: FileIO, metadata: Metadata, files: Sequence[DataFile], schema: Schema, *, with_position: bool = False) -> DataFrame:
-    """The rows of the files in the columns of the schema; with_position adds FILE and FILE_SIZE (as Spark reports them) and POSITION."""
+def scan_native(spark: SparkSession, io: FileIO, metadata: Metadata, files: Sequence[DataFile], schema: Schema, *, place: Sequence[str] = ()) -> DataFrame:
+    """The rows of the files in the columns of the schema. place: which of FILE, POSITION and FILE_SIZE to add, as Spark reports them."""
     groups = _layouts(spark, io, metadata, files, schema)
-    frames = [_scan(spark, metadata, members, schema, layout, with_position) for layout, members in groups]
+    frames = [_scan(spark, metadata, members, schema, layout, place) for layout, members in groups]
     return reduce(lambda left, right: left.unionAll(right), frames)
 
 
@@ -73,18 +74,13 @@ def _by_footer(io: FileIO, metadata: Metadata, files: Sequence[DataFile], schema
     return [(layout, members) for layout, members in groups.values()]
 
 
-def _scan(spark: SparkSession, metadata: Metadata, files: Sequence[DataFile], schema: Schema, layout: Layout, with_position: bool) -> DataFrame:
-    from pyspark.sql import functions as F
-
+def _scan(spark: SparkSession, metadata: Metadata, files: Sequence[DataFile], schema: Schema, layout: Layout, place: Sequence[str]) -> DataFrame:
     struct = spark_struct(physical_struct(schema.as_struct(), layout), layout.by_id, nullable=True)
     frame = open_parquet(spark, [file.file_path for file in files], struct)
-    constant = _constant_fields(metadata, files, schema, layout)
-    if with_position or constant:
-        source = frame.metadataColumn("_metadata")
-        frame = frame.withColumns({FILE: source["file_path"], POSITION: source["row_index"], FILE_SIZE: source["file_size"]})
-    values, frame = _with_constants(spark, metadata, files, constant, frame)
-    columns = [values.get(f.field_id, _exposed(F.col(quoted(layout.names[f.field_id])), f, layout)).alias(f.name, metadata=_comment(f)) for f in schema.fields]
-    return frame.select(*columns, *((FILE, POSITION, FILE_SIZE) if with_position else ()))
+    source = frame.metadataColumn("_metadata")
+    places = [source[REPORTED_AS[name]].alias(name) for name in place]
+    values, frame = _with_constants(spark, metadata, files, _constant_fields(metadata, files, schema, layout), frame)
+    return frame.select(*(_shown(f, layout, values.get(f.field_id)) for f in schema.fields), *places)
 
 
 def open_parquet(spark: SparkSession, paths: Sequence[str], struct: Any) -> DataFrame:
@@ -98,6 +94,17 @@ def open_parquet(spark: SparkSession, paths: Sequence[str], struct: Any) -> Data
         if error.getCondition() != "PATH_NOT_FOUND":
             raise
         raise missing((error.getMessageParameters() or {}).get("path", str(error))) from error
+
+
+def _shown(source: NestedField, layout: Layout, constant: Column | None) -> Column | str:
+    """A column as the table shows it; by its name where it was read so, since each Column is a dozen calls for the driver."""
+    from pyspark.sql import functions as F
+
+    name = layout.names[source.field_id]
+    if constant is None and name == source.name and _is_as_read(source, layout):
+        return quoted(name)
+    column = _exposed(F.col(quoted(name)), source, layout) if constant is None else constant
+    return column.alias(source.name, metadata=_comment(source))
 
 
 def _comment(source: NestedField) -> dict[str, str]:
@@ -123,7 +130,7 @@ def _with_constants(
     values = {names[f.field_id]: internal_array([identity_value(metadata, file, f.field_id) for file in files], f.field_type) for f in fields}
     key = "_lw_constants_of"
     lookup = spark.createDataFrame(pa.table({key: [reported_path(spark_path(spark, file.file_path)) for file in files], **values}))
-    joined = frame.join(F.broadcast(lookup), F.col(FILE) == F.col(key), "left")
+    joined = frame.join(F.broadcast(lookup), frame.metadataColumn("_metadata")[REPORTED_AS[FILE]] == F.col(key), "left")
     return {f.field_id: F.coalesce(F.col(names[f.field_id]).cast(spark_type(f.field_type)), _default(f)) for f in fields}, joined
 
 
@@ -131,19 +138,27 @@ def _exposed(column: Column, source: NestedField, layout: Layout) -> Column:
     """A column as it was read, as the table shows it."""
     from pyspark.sql import functions as F
 
-    shielded = source.field_id in layout.shielded
-    if source.field_id in layout.absent and source.initial_default is not None:
+    if _is_as_read(source, layout):
+        return column
+    if _has_default(source, layout):
         return _default(source)
     if isinstance(source.field_type, (FloatType, DoubleType)):
-        nan = F.lit(float("nan")).cast(spark_type(source.field_type))
-        return F.nanvl(column, nan) if shielded else column
-    return _converted(column, source.field_type, layout) if shielded or _differs(source.field_type, layout) else column
+        return F.nanvl(column, F.lit(float("nan")).cast(spark_type(source.field_type)))
+    return _converted(column, source.field_type, layout)
+
+
+def _is_as_read(source: NestedField, layout: Layout) -> bool:
+    return not _has_default(source, layout) and source.field_id not in layout.shielded and not _differs(source.field_type, layout)
+
+
+def _has_default(source: NestedField, layout: Layout) -> bool:
+    return source.field_id in layout.absent and source.initial_default is not None
 
 
 def _differs(source: IcebergType, layout: Layout) -> bool:
     if isinstance(source, StructType):
         return any(
-            layout.names[f.field_id] != f.name or (f.field_id in layout.absent and f.initial_default is not None) or _differs(f.field_type, layout)
+            layout.names[f.field_id] != f.name or _has_default(f, layout) or _differs(f.field_type, layout)
             for f in source.fields
         )
     if isinstance(source, ListType):

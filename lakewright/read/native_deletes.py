@@ -110,7 +110,7 @@ def _deleted_values(
     """Each deleted value once per scope, with the newest sequence number it was deleted at."""
     from pyspark.sql import functions as F
 
-    rows = scan_native(spark, io, metadata, [d.data_file for d in deletes], keys, with_position=True)
+    rows = scan_native(spark, io, metadata, [d.data_file for d in deletes], keys, place=(FILE,))
     lookup = pa.table(
         {
             "_lw_delete": pa.array([_reported(spark, d.path) for d in deletes], pa.string()),

@@ -12,8 +12,8 @@ from lakewright.plan.overwrite import WholeFiles
 from lakewright.plan.request import Clause, RowRequest, Then
 from lakewright.read.native import quoted
 from lakewright.read.scan import FileScan, plan_scan
-from lakewright.rows.expressions import assignments, column_of, require_deterministic
-from lakewright.rows.row_plan import RowContext, RowPlan, delta_plan, delta_rows, locate, moves_rows, no_rows, update_action
+from lakewright.rows.expressions import assignments, require_deterministic
+from lakewright.rows.row_plan import Located, RowContext, RowPlan, delta_plan, delta_rows, locate, moves_rows, no_rows, update_action
 from lakewright.session import time_zone
 
 if TYPE_CHECKING:
@@ -35,20 +35,21 @@ def plan_change(context: RowContext, request: RowRequest) -> RowPlan:
     located = locate(context, read)
     selected, values = _selected(context, located.rows.alias(request.target_alias), chosen, clause)
     numbered = located.numbered(context.spark, selected)
+    in_one_task = chosen.exact and _is_one_task(located)
     if clause.then is Then.DELETE:
-        delta, plan = _deleted(context, numbered), delta_plan(context, located, values=(), assigned=(), once=False)
+        delta, plan = delta_rows(context, numbered, DELETE, 0, {}), delta_plan(context, located, values=(), assigned=(), once=False, in_one_task=in_one_task)
     else:
         assigned = tuple(values)
         moves = moves_rows(context, read, assigned)
-        delta = _updated(context, numbered, update_action(moves), values)
-        plan = delta_plan(context, located, values=assigned, assigned=assigned, once=True, moves=moves)
+        delta = delta_rows(context, numbered, update_action(moves), 0, values)
+        plan = delta_plan(context, located, values=assigned, assigned=assigned, once=True, moves=moves, in_one_task=in_one_task)
     return RowPlan(whole, read, delta, plan, chosen.iceberg, located.rows)
 
 
 def _selected(context: RowContext, rows: DataFrame, chosen: Filter, clause: Clause) -> tuple[DataFrame, dict[int, Column]]:
     """The rows that the condition selects, and the values an UPDATE gives them."""
     with resolving(chosen.sql, context.table):
-        selected = rows if chosen.sql is None else rows.where(column_of(chosen.sql))
+        selected = rows if chosen.sql is None else rows.where(chosen.sql)
     return selected, _new_values(context, selected, clause) if clause.then is Then.UPDATE else {}
 
 
@@ -58,16 +59,12 @@ def _whole(context: RowContext, chosen: Filter, files: tuple[FileScan, ...]) -> 
     return tuple(f for f in files if all(d.is_vector for d in f.deletes) and whole.match(f.data_file))
 
 
-def _deleted(context: RowContext, rows: DataFrame) -> DataFrame:
-    from pyspark.sql import functions as F
-
-    return delta_rows(context, rows, F.lit(DELETE), F.lit(0), {})
-
-
-def _updated(context: RowContext, rows: DataFrame, action: int, values: dict[int, Column]) -> DataFrame:
-    from pyspark.sql import functions as F
-
-    return delta_rows(context, rows, F.lit(action), F.lit(0), values)
+def _is_one_task(located: Located) -> bool:
+    """Whether Spark reads all rows in one task whatever it is told: those of one row group, which a condition without queries leaves there."""
+    if len(located.targets) > 1:
+        return False
+    scan = located.targets[0].file.scan
+    return len(scan.data_file.split_offsets) == 1 and all(d.is_position for d in scan.deletes)
 
 
 def _new_values(context: RowContext, rows: DataFrame, clause: Clause) -> dict[int, Column]:

@@ -80,7 +80,7 @@ class _Merge:
         chosen = located.numbered(context.spark, joined.withColumns({CLAUSE: number, ACTION: action}).where(F.col(ACTION).isNotNull()))
         values = {f.field_id: self._chosen_value(f, updates, assigned) for f in fields}
         with explaining("merge", context.table):
-            changed = delta_rows(context, chosen, F.col(ACTION), F.col(CLAUSE), values, also=[F.col(SOURCE_ROW)] if inserts else [])
+            changed = delta_rows(context, chosen, ACTION, CLAUSE, values, also=[SOURCE_ROW] if inserts else [])
         changed = kept(changed) if inserts else changed
         delta = self._with_inserts(changed) if inserts else changed
         plan = delta_plan(context, located, values=[f.field_id for f in fields], assigned=assigned, once=self._once, moves=moves, inserts=inserts)

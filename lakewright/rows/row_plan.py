@@ -106,7 +106,7 @@ def _top_level(context: RowContext, field_id: int) -> int:
     return field_id if top is None else top.field_id
 
 
-def delta_plan(context: RowContext, located: Located | None, *, values: Sequence[int], assigned: Sequence[int], once: bool, moves: bool = False, inserts: bool = False) -> DeltaPlan:
+def delta_plan(context: RowContext, located: Located | None, *, values: Sequence[int], assigned: Sequence[int], once: bool, moves: bool = False, inserts: bool = False, in_one_task: bool = False) -> DeltaPlan:
     """moves: updated rows go to other files, with the columns that are not assigned as the old ones have them."""
     files = located.files if located else ()
     return DeltaPlan(
@@ -121,28 +121,19 @@ def delta_plan(context: RowContext, located: Located | None, *, values: Sequence
         once=once,
         fetched=tuple(f.field_id for f in context.schema.fields if f.field_id not in assigned) if moves else (),
         inserts=inserts,
+        in_one_task=in_one_task,
     )
 
 
-def row_id_column(context: RowContext) -> Column:
+def delta_rows(context: RowContext, rows: DataFrame, action: str | int, clause: str | int, values: Mapping[int, Column], also: Sequence[str] = ()) -> DataFrame:
+    """Numbered rows as those of a delta; only rows that move need their row id. action, clause: a column or a number for all. also: columns to keep beside."""
     from pyspark.sql import functions as F
 
-    if not context.has_row_ids:
-        return F.lit(None).cast("bigint")
-    return F.coalesce(F.col(STORED_ROW_ID), F.col(FIRST_ROW) + F.col(POSITION))
-
-
-def delta_rows(context: RowContext, rows: DataFrame, action: Column, clause: Column, values: Mapping[int, Column], also: Sequence[Column] = ()) -> DataFrame:
-    """Numbered rows as those of a delta; only rows that move need their row id. also: columns to keep beside."""
-    from pyspark.sql import functions as F
-
-    moved = F.when(action == MOVE, row_id_column(context)) if context.has_row_ids else F.lit(None).cast("bigint")
+    row_id = f"if({action} = {MOVE}, coalesce({STORED_ROW_ID}, {FIRST_ROW} + {POSITION}), null)" if context.has_row_ids else "null"
+    # SQL text is one call for the driver where Columns are a dozen each.
+    columns = {FILE: f"int({FILE})", POSITION: f"bigint({POSITION})", ACTION: f"int({action})", CLAUSE: f"int({clause})", ROW_ID: f"bigint({row_id})"}
     return rows.select(
-        F.col(FILE).cast("int").alias(FILE),
-        F.col(POSITION).cast("bigint").alias(POSITION),
-        action.cast("int").alias(ACTION),
-        clause.cast("int").alias(CLAUSE),
-        moved.alias(ROW_ID),
+        *(F.expr(f"{text} as {name}") for name, text in columns.items()),
         *(value.alias(value_column(field_id)) for field_id, value in values.items()),
         *also,
     )

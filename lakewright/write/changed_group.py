@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TypeVar
 
 import numpy as np
@@ -44,12 +45,14 @@ class ChangedGroup:
 
     def keeping(self, rows: Rows) -> Rows:
         """The rows that stay."""
-        if not len(self.removed):
-            return rows
-        keep = np.ones(self.rows, dtype=bool)
-        keep[self.removed] = False
-        chosen: Rows = rows.filter(pa.array(keep))
+        chosen: Rows = rows.filter(self._stays) if len(self.removed) else rows
         return chosen
+
+    @cached_property
+    def _stays(self) -> pa.BooleanArray:
+        stays = np.ones(self.rows, dtype=bool)
+        stays[self.removed] = False
+        return pa.array(stays)
 
 
 def replaced(column: pa.Array, at: Positions, values: pa.Array) -> pa.Array:

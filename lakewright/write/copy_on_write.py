@@ -91,7 +91,8 @@ class _Rewrite:
             moved, updates = rows.of(MOVE), rows.of(UPDATE)
             if len(moved):
                 self._output.move(moved, self._source, index, start)
-            gone = np.union1d(gone, rows.of(DELETE, MOVE).positions - start)
+            leaving = rows.of(DELETE, MOVE).positions - start
+            gone = np.union1d(gone, leaving) if len(gone) else leaving
             if len(updates):
                 updated = updates.positions - start
                 values = new_values(updates.rows, self._assigned, self._assigned_arrow, self._output.plan.write.table)

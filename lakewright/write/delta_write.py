@@ -67,6 +67,8 @@ def _distributed(plan: DeltaPlan, delta: DataFrame) -> DataFrame:
     """Rows of a file in the task that has it, sorted; the partition number is explicit, so that adaptive execution does not join tasks."""
     from pyspark.sql import functions as F
 
+    if plan.in_one_task:
+        return delta.coalesce(1).sortWithinPartitions(FILE, POSITION)
     columns = [*DELTA_COLUMNS, *(value_column(i) for i in plan.values)]
     cores = _cores(delta.sparkSession)
     tasks = tasks_of_files(plan, cores)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from contextlib import suppress
+from collections.abc import Generator, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing, suppress
 from dataclasses import replace
 from typing import Any
 
@@ -22,6 +23,8 @@ from lakewright.write.changed_group import ChangedGroup
 from lakewright.write.delta_output import DeltaOutput
 from lakewright.write.graft_nans import GraftNans
 from lakewright.write.source_file import SourceFile
+
+MOST_AHEAD = 32 << 20  # bytes of a row group, up to which a column is decoded while the one before it is encoded
 
 
 def graft_obstacle(output: DeltaOutput, source: SourceFile) -> str | None:
@@ -84,8 +87,11 @@ class GraftedFile:
             self._nans.forget(group.index)
 
     def encode(self, groups: Sequence[ChangedGroup]) -> None:
-        """Row groups that lose rows, as one; a column at a time, so that one is in memory."""
-        self._writer.encode_columns(sum(group.kept for group in groups), (self._encoded_column(field, groups) for field in self._writer.arrow_schema))
+        """Row groups that lose rows, as one; a column at a time, so that one is in memory, or two where that is little."""
+        columns = (self._encoded_column(field, groups) for field in self._writer.arrow_schema)
+        raw_size = sum(self._source.footer.row_group(group.index).total_byte_size for group in groups)
+        with closing(_ahead(columns) if raw_size <= MOST_AHEAD else columns) as made:
+            self._writer.encode_columns(sum(group.kept for group in groups), made)
         self._groups += 1
 
     def close(self) -> None:
@@ -190,6 +196,15 @@ def kept_sort_order(output: DeltaOutput, old: DataFile) -> int | None:
 
 def _chosen(schema: Schema, field_ids: tuple[int, ...]) -> Schema:
     return Schema(*(f for f in schema.fields if f.field_id in field_ids))
+
+
+def _ahead(columns: Iterator[pa.ChunkedArray]) -> Generator[pa.ChunkedArray]:
+    """The same columns, each made by another thread while its predecessor is in use."""
+    with ThreadPoolExecutor(1) as pool:
+        coming = pool.submit(next, columns, None)
+        while (column := coming.result()) is not None:
+            coming = pool.submit(next, columns, None)
+            yield column
 
 
 def _joined(column: pa.ChunkedArray) -> pa.Array:
