@@ -12,7 +12,7 @@ from lakewright.sql import statements as st
 from lakewright.sql.calls import call
 from lakewright.sql.changes import change
 from lakewright.sql.commands import check_command
-from lakewright.sql.cursor import Cursor
+from lakewright.sql.cursor import Cursor, Slice
 from lakewright.sql.errors import unsupported
 from lakewright.sql.explain import explain
 from lakewright.sql.frames import Frames, check_given
@@ -23,6 +23,7 @@ from lakewright.sql.names import require_table
 from lakewright.sql.parameters import Parameters, check_args
 from lakewright.sql.parser import parsed
 from lakewright.sql.places import placing
+from lakewright.sql.sparks import is_sparks
 from lakewright.sql.syntax import check_syntax
 from lakewright.sql.views import create_view, drop_view
 
@@ -58,6 +59,8 @@ def run(lake: Lake, sql: str, args: Mapping[str, Any] | Sequence[Any] | None, gi
 
 def _ran(frames: Frames, statement: st.Statement, tokens: Sequence[Token]) -> DataFrame | None:
     """The rows of one statement; None if it has none to give."""
+    if is_sparks(frames, statement):
+        return frames.query(Slice(frames.sql, statement.start, tokens[-1].end))
     match statement:
         case st.Query():
             check_command(frames, tokens)

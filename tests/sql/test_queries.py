@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from datetime import UTC, date, datetime
 from decimal import Decimal
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -134,6 +135,23 @@ def test_views_see_new_commits(trips: Db) -> None:
     trips.sql("DROP VIEW counted")
     with pytest.raises(TableNotFound):
         trips.sql("SELECT * FROM counted")
+
+
+def test_tables_of_spark_s_are_written_by_spark(trips: Db, tmp_path: Path) -> None:
+    spark = trips.lake.spark
+    spark.range(2).write.parquet(f"{tmp_path}/own")
+    spark.read.parquet(f"{tmp_path}/own").createOrReplaceTempView("own")
+    trips.sql("INSERT INTO own SELECT id FROM nyc.trips WHERE id > 2")
+    spark.catalog.refreshTable("own")
+    assert sorted(trips.ids("own")) == [0, 1, 3, 4]
+    assert trips.rows("DESCRIBE own")[0][:2] == ("id", "bigint")
+    assert trips.rows("SHOW TABLES IN default") is not None
+    spark.catalog.dropTempView("own")
+
+
+def test_a_view_of_the_lake_is_described(trips: Db) -> None:
+    trips.sql("CREATE TEMP VIEW v AS SELECT id, fare AS price FROM nyc.trips")
+    assert trips.rows("DESCRIBE v") == [("id", "bigint", None), ("price", "double", None)]
 
 
 def test_views_without_lake_tables_are_spark_s(db: Db) -> None:
