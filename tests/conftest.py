@@ -17,6 +17,9 @@ if TYPE_CHECKING:
     from lakewright.lake import Lake
     from lakewright.table import Table
 
+# Sessions of tests are short: what the JVM's second compiler makes of their code comes too late to pay for itself.
+os.environ.setdefault("JDK_JAVA_OPTIONS", "-XX:TieredStopAtLevel=1")
+
 settings.register_profile("test", max_examples=30, deadline=None, suppress_health_check=list(HealthCheck), derandomize=True)
 settings.register_profile("soak", max_examples=500, deadline=None, suppress_health_check=list(HealthCheck))
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "test"))
