@@ -47,11 +47,6 @@ def test_time_travel(sql: str, version: bool, value: str, alias: str | None) -> 
     assert (found.travel.is_version, found.travel.value.text, found.alias) == (version, value, alias)
 
 
-def test_a_table_that_is_a_query_by_itself_takes_no_alias() -> None:
-    assert [r.takes_alias for r in references("SELECT * FROM a.b UNION ALL TABLE c.d")] == [True, False]
-    assert [r.takes_alias for r in references("SELECT * FROM f(TABLE (a.b)) x, c.d")] == [False, True]
-
-
 @pytest.mark.parametrize(
     ("where", "parts"),
     [

@@ -56,6 +56,16 @@ def test_insert_with_a_column_list(db: Db) -> None:
         db.sql("INSERT INTO nyc.trips (id, regin) VALUES (1, 'eu')")
 
 
+def test_fields_of_structs_go_by_position_as_columns_do(db: Db) -> None:
+    db.sql("CREATE TABLE nyc.n (id int, p struct<x: bigint, y: bigint>, ps array<struct<x: int>>) TBLPROPERTIES (VERSION_N)")
+    db.sql("INSERT INTO nyc.n VALUES (1, named_struct('y', 5, 'x', 6), array(named_struct('a', 7)))")
+    db.sql("INSERT INTO nyc.n (p, id) VALUES (named_struct('y', 5, 'x', 6), 2)")
+    db.sql("INSERT INTO nyc.n BY NAME SELECT named_struct('y', 5, 'x', 6) AS p, 3 AS id")
+    assert db.rows("SELECT id, p.x, p.y, ps[0].x FROM nyc.n ORDER BY id") == [(1, 5, 6, 7), (2, 5, 6, None), (3, 6, 5, None)]
+    with pytest.raises(SchemaError, match="p of nyc.n takes 2 fields here"):
+        db.sql("INSERT INTO nyc.n (p) VALUES (named_struct('x', 5))")
+
+
 def test_insert_by_name(db: Db) -> None:
     db.trips()
     db.sql("INSERT INTO nyc.trips BY NAME SELECT 'eu' AS region, 1 AS id")
@@ -242,3 +252,14 @@ def test_a_row_statement_is_one_snapshot(trips: Db) -> None:
     before = trips.rows("SELECT count(*) FROM nyc.trips.snapshots")[0][0]
     trips.sql("UPDATE nyc.trips SET fare = 1 WHERE id IN (SELECT id FROM nyc.trips)")
     assert trips.rows("SELECT count(*) FROM nyc.trips.snapshots") == [(before + 1,)]
+
+
+def test_a_column_is_assigned_once(trips: Db) -> None:
+    with pytest.raises(SqlError, match="fare is assigned twice"):
+        trips.sql("UPDATE nyc.trips SET fare = 1, fare = 2")
+
+
+def test_a_merge_names_its_source_as_a_whole(trips: Db) -> None:
+    trips.trips("(1, 'xx', 99.0)", name="nyc.late")
+    trips.sql("MERGE INTO nyc.trips USING nyc.late ON nyc.trips.id = nyc.late.id WHEN MATCHED AND nyc.late.fare > 90 THEN UPDATE SET fare = nyc.late.fare")
+    assert trips.rows("SELECT fare FROM nyc.trips WHERE id = 1") == [(99.0,)]

@@ -26,6 +26,8 @@ SELECT * FROM create_plain.strict;
 INSERT INTO create_plain.strict VALUES (NULL, NULL);
 INSERT INTO create_plain.strict VALUES (1, named_struct('x', 1.0D, 'y', NULL));
 SELECT * FROM create_plain.strict;
+CREATE TABLE nowhere.t (id int) USING iceberg;
+SELECT * FROM nowhere.t;
 CREATE TABLE create_plain.listed (id int) USING iceberg AS SELECT 1;
 SELECT * FROM create_plain.missing;
 """,

@@ -60,7 +60,7 @@ INSERT INTO nested_inserts.t VALUES (4, named_struct('x', 1.0D), array(), map())
 INSERT INTO nested_inserts.t VALUES (5, named_struct('x', 'text', 'y', 2), array(), map());
 INSERT INTO nested_inserts.t SELECT 6, named_struct('p', 5.0D, 'q', 6), array(), map();
 INSERT INTO nested_inserts.t SELECT 16, named_struct('y', 5, 'x', 6), NULL, NULL;
-INSERT INTO nested_inserts.t (id, point) SELECT 17, named_struct('y', 5L, 'x', 6.0D);
+INSERT INTO nested_inserts.t (id, point) SELECT 17, named_struct('y', 5, 'x', 6);
 INSERT INTO nested_inserts.t SELECT 18, named_struct('x', 5, 'y', 6, 'z', 7), NULL, NULL;
 INSERT INTO nested_inserts.t BY NAME SELECT 20 AS id, named_struct('x', 6.0D, 'y', 7L, 'z', 8) AS point;
 INSERT INTO nested_inserts.t BY NAME SELECT 7 AS id, named_struct('y', 5L, 'x', 6.0D) AS point;
@@ -143,6 +143,7 @@ UPDATE updates.t SET tags = array('x', name) WHERE id = 4;
 UPDATE updates.t SET name = CASE WHEN id > 4 THEN 'big' ELSE 'small' END;
 UPDATE updates.t SET name = 'max' WHERE id = (SELECT max(id) FROM updates.t);
 UPDATE updates.t SET name = 'listed' WHERE id IN (SELECT id FROM range(2));
+UPDATE updates.t SET name = (SELECT min(name) FROM updates.t) WHERE id = 2;
 UPDATE updates.t SET missing = 1;
 UPDATE updates.t SET name = 'a', name = 'b';
 UPDATE updates.t SET name = missing WHERE id = 1;
@@ -178,6 +179,7 @@ MERGE INTO merges.t t USING (SELECT 1 AS id, 'only these' AS name) s ON t.id = s
 MERGE INTO merges.t t USING (SELECT 77 AS id, 'only these' AS name) s ON t.id = s.id WHEN NOT MATCHED THEN INSERT *;
 MERGE INTO merges.t t USING (SELECT 78 AS id, 'more' AS name, 1 AS amount, 'than' AS needed) s ON t.id = s.id WHEN NOT MATCHED THEN INSERT *;
 MERGE INTO merges.t t USING merges.s s ON t.id = s.id WHEN NOT MATCHED BY SOURCE THEN DELETE;
+MERGE WITH SCHEMA EVOLUTION INTO merges.t t USING (SELECT * FROM VALUES (5L, 'e', 1, 'new'), (50L, 'f', 2, 'too') AS v(id, name, amount, extra)) s ON t.id = s.id WHEN MATCHED THEN UPDATE SET * WHEN NOT MATCHED THEN INSERT *;
 """,
     "copy_on_write": """
 CREATE TABLE copy_on_write.t (id bigint, part string, v int) USING iceberg PARTITIONED BY (part) TBLPROPERTIES ('format-version' = '{version}', 'write.delete.mode' = 'copy-on-write', 'write.update.mode' = 'copy-on-write', 'write.merge.mode' = 'copy-on-write');
