@@ -47,6 +47,25 @@ def test_statements_gone_wrong(lake: Any, sql: str, args: Args) -> None:
     check(lake, sql, args)
 
 
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "SELECT " + "(" * 20_000 + "1" + ")" * 20_000,
+        "SELECT id FROM nyc.trips WHERE " + "(" * 190 + "id = 7" + ")" * 190,
+        "SELECT " + "- " * 2_000 + "1",
+        "DELETE FROM nyc.trips WHERE " + "(" * 190 + "id = 7" + ")" * 190,
+        "DELETE FROM nyc.trips WHERE " + "NOT " * 500 + "id = 7",
+        "DELETE FROM nyc.trips WHERE " + " OR ".join(f"id = {n}" for n in range(10, 2_000)),
+        "MERGE INTO nyc.trips t USING nyc.zones s ON " + "(" * 190 + "t.id = s.id" + ")" * 190 + " WHEN MATCHED AND false THEN DELETE",
+        "CREATE TABLE nyc.deep (a " + "array<" * 20_000 + "int" + ">" * 20_000 + ")",
+        "SELECT '" + "x" * 100_000 + "' FROM nyc.trips",
+    ],
+    ids=lambda sql: f"{sql[:32]}… of {len(sql)}",
+)
+def test_long_and_deep_statements(lake: Any, sql: str) -> None:
+    check(lake, sql, None)
+
+
 def check(lake: Any, sql: str, args: Args) -> None:
     if not is_fit(lake):
         make_tables(lake)
