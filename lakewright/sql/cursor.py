@@ -13,6 +13,7 @@ from lakewright.sql.lexer import NUMBER, QUOTED, STRING, SYMBOL, WORD, Token
 OPENING, CLOSING = {"(": ")", "[": "]"}, {")", "]"}
 _LONGEST = 19  # digits of a long
 _SHOWN = 60
+_DEEPEST = 200  # brackets in brackets; at some more Spark's parser runs out of stack, after minutes
 
 
 @dataclass(frozen=True)
@@ -200,6 +201,9 @@ class Cursor:
             elif token.kind == SYMBOL and token.text in CLOSING:
                 self._at -= 1
                 raise self.error("This bracket was not opened")
+            if len(closing) > _DEEPEST:
+                self._at -= 1
+                raise self.error(f"This is nested more than {_DEEPEST} deep; name parts of it in a WITH, or in a view")
         if closing:
             raise self.error(f"Expected {closing[-1]}")
 

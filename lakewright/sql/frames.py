@@ -202,7 +202,7 @@ class Frames:
     def _is_filter(self, found: Found, text: str) -> bool:
         try:
             parse_where(text, found.table.schema, found.table.name, session_tz=time_zone(self.lake.spark), deterministic=True)
-        except LakewrightError:
+        except (LakewrightError, RecursionError):
             return False
         return True
 

@@ -26,7 +26,7 @@ from lakewright.errors import (
     UnsupportedOperation,
 )
 from lakewright.sql.cursor import Name, unescaped
-from lakewright.sql.errors import point
+from lakewright.sql.errors import point, sql_error
 from lakewright.sql.lexer import STRING, Token, tokens_of
 from lakewright.sql.spark_errors import tidied
 from lakewright.sql.statements import Explain, Statement
@@ -49,6 +49,8 @@ def placing(sql: str, statement: Statement, tokens: Sequence[Token]) -> Iterator
             error.args = (tidied(str(error)),)
             point(error, sql, at)
         raise
+    except RecursionError:
+        raise sql_error("This statement has more conditions in conditions than can be read; say them with IN, or join a table of values.", sql, statement.start) from None
 
 
 @contextmanager

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from lakewright.sql import statements as st
 from lakewright.sql.cursor import Slice
+from lakewright.sql.errors import sql_error
 from lakewright.sql.ready import edited
 from lakewright.sql.spark_errors import told_of
 
@@ -21,11 +23,23 @@ def check_syntax(spark: SparkSession, statement: st.Statement) -> None:
         return
     parser = session.sessionState().sqlParser()
     for text in _queries(statement):
-        with told_of(text, edited(text, ())):
+        with told_of(text, edited(text, ())), _telling_too_deep(text):
             parser.parsePlan(text.text)
     for text in _expressions(statement):
-        with told_of(text, edited(text, ())):
+        with told_of(text, edited(text, ())), _telling_too_deep(text):
             parser.parseExpression(text.text)
+
+
+@contextmanager
+def _telling_too_deep(text: Slice) -> Iterator[None]:
+    from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]
+
+    try:
+        yield
+    except Py4JJavaError as error:
+        if "StackOverflowError" not in str(error):
+            raise
+        raise sql_error("This is nested deeper than Spark can read.", text.sql, text.start) from None
 
 
 def _queries(statement: st.Statement) -> Iterator[Slice]:
