@@ -6,6 +6,8 @@ import ast
 import re
 from pathlib import Path
 
+from tests.interop.sql_stories.differences import KNOWN_DIFFERENCES
+
 ROOT = Path(__file__).parents[2]
 ROW = re.compile(r"^\| (?P<statement>.+?) \| `(?P<test>test_\w+)` \|", re.MULTILINE)
 
@@ -25,3 +27,8 @@ def test_every_statement_names_a_test_of_its_own() -> None:
     named = [test for _, test in rows]
     assert len(rows) > 50 and len(set(named)) == len(named)
     assert set(named) <= run_on_both_versions()
+
+
+def test_every_known_difference_is_told() -> None:
+    page = (ROOT / "docs" / "sql.md").read_text()
+    assert [d.statement for d in KNOWN_DIFFERENCES if f"- `{d.statement}`: " not in page] == []
