@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from datetime import tzinfo
+from typing import Any
 
 import sqlglot
 from pyiceberg.expressions import AlwaysFalse
@@ -47,7 +48,10 @@ def translate(where: str, schema: Schema, table: str | None, session_tz: str | N
     """What Iceberg can tell of a condition, once it is found to be one that may be asked of the table."""
     node = _parsed(where, table)
     _check(node, where, schema, table, deterministic, also)
-    return _Translation(where, schema, zone_of(session_tz)).true(node)
+    try:
+        return _Translation(where, schema, zone_of(session_tz)).true(node)
+    except RecursionError:  # conditions nested in conditions too deep to look into
+        return UNKNOWN
 
 
 def _parsed(where: str, table: str | None) -> exp.Expr:
@@ -61,9 +65,28 @@ def _parsed(where: str, table: str | None) -> exp.Expr:
         raise InvalidFilter(f"Cannot read the where {where!r}{at}: {first.get('description') or error}", table=table) from None
     except SqlglotError as error:
         raise InvalidFilter(f"Cannot read the where {where!r}: {error}", table=table) from None
+    except RecursionError:
+        raise InvalidFilter(f"The where that begins {where[:60]!r} has more brackets in brackets than can be read; say it with IN, or join a table of values.", table=table) from None
     if len(statements) != 1 or not isinstance(statements[0], exp.Condition):
         raise InvalidFilter(f"The where {where!r} is not one condition; give one, such as \"region = 'eu' and fare > 0\".", table=table)
     return statements[0]
+
+
+def _chained(node: Any) -> list[exp.Expr]:
+    """The conditions that one kind of AND or OR joins, however many: they come as a chain that is as deep as it is long."""
+    parts, kind = [], type(node)
+    while isinstance(node, kind):
+        parts.append(node.right)
+        node = node.left
+    return [node, *reversed(parts)]
+
+
+def _halved(combine: Callable[[Pair, Pair], Pair], parts: Sequence[Pair]) -> Pair:
+    """All parts combined, the first half with the second, so that what comes out is flat."""
+    if len(parts) == 1:
+        return parts[0]
+    middle = len(parts) // 2
+    return combine(_halved(combine, parts[:middle]), _halved(combine, parts[middle:]))
 
 
 def _outside_queries(node: exp.Expr) -> Iterator[exp.Expr]:
@@ -139,7 +162,7 @@ class _Translation:
                 return self.translate(node.this, not negated)
             case exp.And() | exp.Or():
                 combine = both if isinstance(node, exp.And) != negated else either
-                return combine(self.translate(node.left, negated), self.translate(node.right, negated))
+                return _halved(combine, [self.translate(part, negated) for part in _chained(node)])
             case exp.Boolean():
                 return ALWAYS if bool(node.this) != negated else NEVER
             case exp.Null():

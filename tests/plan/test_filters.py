@@ -195,3 +195,14 @@ def test_overwrites_take_no_changing_answers(where: str) -> None:
     assert parsed(where).sql == where
     with pytest.raises(InvalidFilter, match="another answer next time"):
         parse_where(where, SCHEMA, deterministic=True)
+
+
+@pytest.mark.parametrize("word", ["or", "and"])
+def test_a_long_chain_of_conditions_is_told_whole(word: str) -> None:
+    found = parse_where(f" {word} ".join(f"x = {n}" for n in range(5000)), SCHEMA)
+    assert found.exact
+
+
+def test_brackets_in_brackets_without_end() -> None:
+    with pytest.raises(InvalidFilter, match="more brackets in brackets"):
+        parse_where("(" * 3000 + "x = 1" + ")" * 3000, SCHEMA)
