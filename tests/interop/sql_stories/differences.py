@@ -30,7 +30,6 @@ SETUP = (
 
 KNOWN_DIFFERENCES = (
     Difference("SELECT count(*) FROM differences.t.snapshots", Runs.BOTH, "A statement that changes no rows makes no snapshot."),
-    Difference("SELECT point.x FROM differences.nested", Runs.BOTH, "What is read carries the comments of columns, not those of fields inside them, and can be null."),
     Difference("SELECT type FROM differences.t.refs", Runs.BOTH, "Kinds of refs are written as the specification writes them, `branch` and `tag`."),
     Difference("SELECT partition FROM differences.t.files", Runs.BOTH, "Partitions are shown as text."),
     Difference("SELECT content FROM differences.t.files", Runs.BOTH, "What a file holds is shown in words."),
