@@ -11,6 +11,7 @@ import pyarrow as pa
 import pytest
 
 import lakewright as lw
+from lakewright import making
 from lakewright.errors import NamespaceExists, NamespaceNotEmpty, NamespaceNotFound, TableExists, TableNotFound
 from lakewright.session import PARTITION_OVERWRITE_MODE, settings
 
@@ -163,16 +164,16 @@ def test_a_first_write_of_nothing_makes_the_table(lake: Lake, df: DataFrame) -> 
 
 
 def test_a_table_made_by_another_meanwhile_is_appended_to(lake: Lake, df: DataFrame, monkeypatch: pytest.MonkeyPatch) -> None:
-    original = type(lake)._first_state
+    original = making.first_state
     rival = lw.connect(lake.location, spark=lake.spark)
 
-    def overtaken(self: Lake, *args: Any) -> Any:
-        state = original(self, *args)
-        monkeypatch.setattr(type(lake), "_first_state", original)
+    def overtaken(*args: Any) -> Any:
+        state = original(*args)
+        monkeypatch.setattr(making, "first_state", original)
         rival.write(df, "nyc.trips")
         return state
 
-    monkeypatch.setattr(type(lake), "_first_state", overtaken)
+    monkeypatch.setattr(making, "first_state", overtaken)
     lake.write(df, "nyc.trips")
     assert ids(lake) == [1, 1, 2, 2]
     assert lake.table("nyc.trips").remove_orphans(older_than_hours=-1).files == ()
