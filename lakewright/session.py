@@ -64,7 +64,16 @@ def active_or_local() -> SparkSession:
 
 def session_options(spark: SparkSession) -> dict[str, str]:
     """Every `spark.lakewright.*` key set on the session, with its prefix."""
-    return {key: value for key, value in spark.conf.getAll.items() if key.startswith(SESSION_PREFIX)}
+    return {key: value for key, value in _all_settings(spark).items() if key.startswith(SESSION_PREFIX)}
+
+
+def _all_settings(spark: SparkSession) -> dict[str, str]:
+    """What is set on the session: from a JVM at hand in one call, where `getAll` makes several for each setting."""
+    session: Any = getattr(spark, "_jsparkSession", None)
+    if session is None:
+        return dict(spark.conf.getAll)
+    pairs = str(session.conf().getAll().mkString("\0")).split("\0")
+    return dict(pair.split(" -> ", 1) for pair in pairs if pair)
 
 
 def partition_overwrite_mode(spark: SparkSession) -> str:

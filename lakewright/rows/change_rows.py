@@ -30,10 +30,10 @@ def plan_change(context: RowContext, request: RowRequest) -> RowPlan:
     gone = {f.data_file.file_path for f in whole}
     read = tuple(f for f in scan.files if f.data_file.file_path not in gone)
     if not read:
-        _selected(context, no_rows(context).alias(request.target_alias), chosen, clause)
+        _selected(context, _called(no_rows(context), request), chosen, clause)
         return RowPlan(whole=whole, filter=chosen.iceberg)
     located = locate(context, read)
-    selected, values = _selected(context, located.rows.alias(request.target_alias), chosen, clause)
+    selected, values = _selected(context, _called(located.rows, request), chosen, clause)
     numbered = located.numbered(context.spark, selected)
     in_one_task = chosen.exact and _is_one_task(located)
     if clause.then is Then.DELETE:
@@ -44,6 +44,12 @@ def plan_change(context: RowContext, request: RowRequest) -> RowPlan:
         delta = delta_rows(context, numbered, update_action(moves), 0, values)
         plan = delta_plan(context, located, values=assigned, assigned=assigned, once=True, moves=moves, in_one_task=in_one_task)
     return RowPlan(whole, read, delta, plan, chosen.iceberg, located.rows)
+
+
+def _called(rows: DataFrame, request: RowRequest) -> DataFrame:
+    """Under the table's name in the statement, which a text that filters files never has, but queries in a condition and new values may."""
+    is_plain = isinstance(request.where, str | None) and all(clause.values is None for clause in request.clauses)
+    return rows if is_plain else rows.alias(request.target_alias)
 
 
 def _selected(context: RowContext, rows: DataFrame, chosen: Filter, clause: Clause) -> tuple[DataFrame, dict[int, Column]]:
