@@ -31,9 +31,12 @@ def delete_until_quiet(io: FileIO, prefix: str, spark: SparkSession | None = Non
 
 
 def has_tasks(spark: SparkSession) -> bool:
-    """Whether executors have tasks at hand, of whatever job; a Connect session does not say, and counts as having none."""
+    """Whether executors have tasks at hand, of whatever job; a Connect session does not say, and counts as having none.
+
+    The scheduler is asked: Spark's public status lags behind by a tenth of a second, or until the next event.
+    """
     try:
-        executors = spark.sparkContext._jsc.sc().statusTracker().getExecutorInfos()
-        return any(executor.numRunningTasks() for executor in executors)
+        counts = spark.sparkContext._jsc.sc().taskScheduler().runningTasksByExecutors().mkString("\n")
     except Exception:
         return False
+    return any(int(line.rsplit(" -> ", 1)[1]) for line in counts.splitlines())
