@@ -200,7 +200,7 @@ def test_explain_tells_our_plan_before_spark_s(parts: Db) -> None:
         parts.sql("EXPLAIN DROP TABLE nyc.p")
 
 
-@pytest.mark.parametrize("name", ["select", "odd name", "Ünïcödé", "semi;colon", "quote'd", 'double"quote', "back`tick", "UPPER", "123", "a-b"])
+@pytest.mark.parametrize("name", ["select", "odd name", "Ünïcödé", "semi;colon", "quote'd", "back`tick"])
 def test_odd_names(db: Db, name: str) -> None:
     quoted = "`" + name.replace("`", "``") + "`"
     db.sql(f"CREATE TABLE nyc.{quoted} (id bigint, {quoted} string) TBLPROPERTIES (VERSION_N)")
