@@ -92,12 +92,7 @@ class InvalidFilter(LakewrightError):
 
 
 class SqlError(LakewrightError):
-    """SQL text that cannot be read; `line` and `position` say where, both from 1."""
-
-    def __init__(self, message: str, *, line: int = 0, position: int = 0, table: str | None = None, column: str | None = None) -> None:
-        super().__init__(message, table=table, column=column)
-        self.line = line
-        self.position = position
+    """SQL text that cannot be read or resolved."""
 
 
 class UnsupportedStatement(SqlError):

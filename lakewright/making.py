@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from pyiceberg.schema import Schema
@@ -38,7 +38,7 @@ class Shape:
     sort_by: Sequence[str] = ()
     properties: Mapping[str, Any] | None = None
     format_version: int | None = None
-    key: Sequence[str] = field(default=())
+    key: Sequence[str] = ()
     location: str | None = None
 
 

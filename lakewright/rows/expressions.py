@@ -57,8 +57,8 @@ def _functions(condition: str | Column, what: str, table: str) -> Iterator[str]:
         return
     try:
         parsed = sqlglot.parse_one(condition, dialect="spark")
-    except SqlglotError as error:
-        raise InvalidFilter(f"Cannot read the {what} {condition!r}: {error}", table=table) from None
+    except (SqlglotError, RecursionError) as error:
+        raise InvalidFilter(f"Cannot read the {what} {condition[:200]!r}: {error}", table=table) from None
     yield from (function_name(node) for node in parsed.find_all(exp.Func))
 
 
@@ -83,7 +83,6 @@ def assignments(
     _require_distinct([path for path, _ in named], what, table)
     with explaining(what, table):
         types = rows.select(*(value.alias(f"_lw_{n}") for n, (_, value) in enumerate(named))).schema if named else ()
-    fields: dict[int, NestedField] = {}
     found: dict[int, list[tuple[list[str], Column]]] = {}
     for (path, value), given in zip(named, types, strict=True):
         field = find_field(schema, path, table)
@@ -92,9 +91,8 @@ def assignments(
         steps = _steps(top.field_type, path[len(top.name) + 1 :])
         if steps is None:
             raise SchemaError(f"The {what} of {table} assigns {path!r}, which is inside a list or map; assign {top.name!r} as a whole.", table=table, column=path)
-        fields[top.field_id] = top
         found.setdefault(top.field_id, []).append((steps, fitted))
-    return {f.field_id: _with_fields(old(fields[f.field_id]), f.field_type, found[f.field_id]) for f in schema.fields if f.field_id in found}
+    return {f.field_id: _with_fields(old(f), f.field_type, found[f.field_id]) for f in schema.fields if f.field_id in found}
 
 
 def _target(name: str, schema: Schema, alias: str | None, table: str) -> str:

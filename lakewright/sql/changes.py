@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from lakewright.plan.request import MAIN, Clause, Command, RowRequest, Then, When
+from lakewright.plan.names import find_field, unquoted
+from lakewright.plan.request import Clause, Command, RowRequest, Then, When
 from lakewright.read.native import quoted
-from lakewright.sql.cursor import Name, Slice
+from lakewright.sql.cursor import Cursor, Name, Slice
 from lakewright.sql.errors import sql_error
 from lakewright.sql.frames import Frames, has_query, qualified
 from lakewright.sql.inserts import equal, literal_of, partition_field
-from lakewright.sql.lexer import QUOTED, WORD, tokens_of
+from lakewright.sql.lexer import tokens_of, tokens_within
 from lakewright.sql.ready import edited
 from lakewright.sql.statements import Assignment, Delete, Merge, MergeClause, Truncate, Update
 from lakewright.sql.targets import writable
@@ -67,7 +68,7 @@ def _merge(frames: Frames, statement: Merge, table: Table, branch: str) -> RowRe
     )
 
 
-def _truncate(frames: Frames, statement: Truncate, table: Table, branch: str = MAIN) -> RowRequest:
+def _truncate(frames: Frames, statement: Truncate, table: Table, branch: str) -> RowRequest:
     parts = [(partition_field(frames, table, part), part) for part in statement.partition]
     where = " AND ".join(equal(field, literal_of(frames, part, field)) for field, part in parts)
     return RowRequest(Command.DELETE, (Clause(When.MATCHED, Then.DELETE),), where=where or None, branch=branch)
@@ -84,12 +85,7 @@ def _source(frames: Frames, statement: Merge) -> tuple[DataFrame, str, Target]:
     source, alias = statement.source, statement.source_alias
     if source.text.startswith("("):
         return frames.query(Slice(source.sql, source.start + 1, source.end - 1)), alias or "_lw_source", {}
-    names = []
-    for token in tokens_of(source.text):
-        if token.kind not in (WORD, QUOTED) and token.text != "." or token.word in ("VERSION", "TIMESTAMP", "FOR", "SYSTEM_VERSION", "SYSTEM_TIME"):
-            break
-        names.append(token.name)
-    parts = tuple(name for name in names if name != ".")
+    parts = Cursor(source.sql, tokens_within(source.sql, source.start, source.end), source.end).name().parts
     return frames.query(source, before="SELECT * FROM "), alias or parts[-1], {} if alias or len(parts) == 1 else {parts: parts[-1]}
 
 
@@ -112,8 +108,6 @@ def _values(frames: Frames, assignments: tuple[Assignment, ...], table: Table, a
 def _value(frames: Frames, assignment: Assignment, table: Table, alias: str, target: Target) -> Any:
     if assignment.value.text.upper() != "DEFAULT":
         return frames.expression(assignment.value, target)
-    from lakewright.plan.names import find_field, unquoted
-
     return find_field(table.schema, unquoted(_path(assignment.target, table, alias)), table.name).write_default
 
 

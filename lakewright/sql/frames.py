@@ -14,7 +14,7 @@ from lakewright.read.native import quoted
 from lakewright.session import time_zone
 from lakewright.sql.cursor import Slice
 from lakewright.sql.errors import sql_error
-from lakewright.sql.lexer import QUOTED, WORD, Token, tokens_of
+from lakewright.sql.lexer import QUOTED, WORD, Token, tokens_of, tokens_within
 from lakewright.sql.names import Found, find
 from lakewright.sql.parameters import Parameters
 from lakewright.sql.places import pointing
@@ -97,9 +97,9 @@ class Frames:
         edits: list[Edit] = [*self.parameters.within(text.start, text.end)]
         renamed: dict[tuple[str, ...], str] = dict(target or {})
         taken: set[int] = set()
-        tokens = [t for t in tokens_of(self.sql[: text.end]) if t.start >= text.start]
+        tokens = tokens_within(self.sql, text.start, text.end)
         ctes = defined(tokens)
-        for reference in references(self.sql, text.start, text.end):
+        for reference in references(self.sql, tokens):
             parts = reference.name.parts
             frame = None if len(parts) == 1 and parts[0].lower() in ctes else self._frame(reference)
             if frame is None:
@@ -202,7 +202,7 @@ class Frames:
     def _is_filter(self, found: Found, text: str) -> bool:
         try:
             parse_where(text, found.table.schema, found.table.name, session_tz=time_zone(self.lake.spark), deterministic=True)
-        except (LakewrightError, RecursionError):
+        except LakewrightError:
             return False
         return True
 

@@ -45,6 +45,11 @@ def tokens_of(sql: str) -> list[Token]:
     return list(_tokens(sql))
 
 
+def tokens_within(sql: str, start: int, end: int) -> list[Token]:
+    """The tokens between two places of a text, which know their places in the whole."""
+    return [token for token in tokens_of(sql[:end]) if token.start >= start]
+
+
 def _tokens(sql: str) -> Iterator[Token]:
     at = 0
     while at < len(sql):

@@ -54,7 +54,7 @@ def describe(frames: Frames, statement: Describe) -> DataFrame:
     view = frames.lake.views.get(statement.table.text.lower())
     if view is not None and statement.column is None:
         shown = [(f.name, f.dataType.simpleString(), (f.metadata or {}).get("comment")) for f in frames.of_view(view).schema.fields]
-        return frames.lake.spark.createDataFrame(shown, "col_name string, data_type string, comment string")
+        return frames.lake.spark.createDataFrame(shown, _DESCRIBED)
     table = require(frames.lake, frames.sql, statement.table).table
     if statement.column is not None:
         field = find_field(table.schema, statement.column.text, table.name)

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 from lakewright.sql.cursor import Name, Slice
-from lakewright.sql.lexer import QUOTED, SYMBOL, WORD, Token, tokens_of
+from lakewright.sql.lexer import QUOTED, SYMBOL, WORD, Token
 
 # What ends the list of tables after FROM.
 _AFTER_FROM = frozenset(["WHERE", "GROUP", "HAVING", "ORDER", "SORT", "CLUSTER", "DISTRIBUTE", "LIMIT", "OFFSET", "WINDOW", "UNION", "EXCEPT", "INTERSECT", "MINUS", "SELECT", "QUALIFY", "LATERAL", "PIVOT", "UNPIVOT"])
@@ -62,10 +62,8 @@ class _Level:
     block: Block = field(default_factory=Block)
 
 
-def references(sql: str, start: int = 0, end: int | None = None) -> list[Reference]:
-    """The tables named between two places of the text, in order."""
-    end = len(sql) if end is None else end
-    tokens = [t for t in tokens_of(sql[:end]) if t.start >= start]
+def references(sql: str, tokens: Sequence[Token]) -> list[Reference]:
+    """The tables named in a part of the text, in order."""
     return list(_found(sql, tokens))
 
 

@@ -47,13 +47,14 @@ def create(frames: Frames, statement: st.CreateTable) -> None:
     if not exists and not statement.create:
         raise point(TableNotFound(f"There is no table {name} to replace; use CREATE OR REPLACE TABLE.", table=name), frames.sql, statement.table.start)
     rows = None if statement.query is None else _queried(frames, statement)
-    shape = _shape(frames, statement, rows)
-    if exists:
-        making.replace(lake, name, shape, rows)
-    elif rows is None:
-        lake.create_table(name, shape.schema, partition_by=shape.partition_by, sort_by=shape.sort_by, properties=shape.properties, format_version=shape.format_version, location=shape.location)
+    how = _asked(frames, statement)
+    if rows is None:
+        schema = _schema(frames, statement, how["format_version"])
+        lake.create_table(name, schema, replace=exists, **how)
+    elif exists:
+        making.replace(lake, name, Shape(optional_schema(schema_from(rows.schema)), **how), rows)
     else:
-        lake.write(rows, name, "error", partition_by=shape.partition_by, sort_by=shape.sort_by, properties=shape.properties, format_version=shape.format_version, location=shape.location)
+        lake.write(rows, name, "error", **how)
 
 
 def _queried(frames: Frames, statement: st.CreateTable) -> DataFrame:
@@ -64,13 +65,13 @@ def _queried(frames: Frames, statement: st.CreateTable) -> DataFrame:
     return frames.query(statement.query)
 
 
-def _shape(frames: Frames, statement: st.CreateTable, rows: DataFrame | None) -> Shape:
+def _asked(frames: Frames, statement: st.CreateTable) -> dict[str, Any]:
+    """What the table is to be like, its columns aside."""
     properties = dict(statement.properties)
     version = _format_version(frames, statement, properties.pop(_VERSION, None))
     if statement.comment is not None:
         properties["comment"] = statement.comment
-    schema: Any = optional_schema(schema_from(rows.schema)) if rows is not None else _schema(frames, statement, version)
-    return Shape(schema, statement.partition_by, statement.order_by, properties, version, location=statement.location)
+    return {"partition_by": statement.partition_by, "sort_by": statement.order_by, "properties": properties, "format_version": version, "location": statement.location}
 
 
 def _format_version(frames: Frames, statement: st.CreateTable, given: str | None) -> int | None:
@@ -211,12 +212,12 @@ def _key(table: Table, add: tuple[str, ...], drop: tuple[str, ...]) -> list[str]
 
 
 def _ref(table: Table, ref: st.Ref) -> None:
-    known = {row.name: row.type for row in table.refs().collect()}
+    known = {name: there["type"] for name, there in table._state.metadata.refs.items()}
     if ref.verb == "DROP":
         if ref.name not in known and ref.lenient:
             return
-        if ref.name in known and known[ref.name].lower() != ref.kind:
-            raise RefNotFound(f"{ref.name!r} of {table.name} is a {known[ref.name].lower()}, not a {ref.kind}.", table=table.name)
+        if known.get(ref.name, ref.kind) != ref.kind:
+            raise RefNotFound(f"{ref.name!r} of {table.name} is a {known[ref.name]}, not a {ref.kind}.", table=table.name)
         table.drop_ref(ref.name)
         return
     if ref.verb == "REPLACE" and ref.name not in known:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from lakewright.sql.errors import sql_error, unsupported
 from lakewright.sql.frames import Frames, View
+from lakewright.sql.lexer import tokens_within
 from lakewright.sql.references import references
 from lakewright.sql.statements import CreateView, DropView
 
@@ -28,9 +29,10 @@ def create_view(frames: Frames, statement: CreateView) -> DataFrame | None:
         raise sql_error(f"There already is a view {statement.name.text}; use CREATE OR REPLACE TEMPORARY VIEW.", frames.sql, statement.name.start)
     if statement.columns and len(statement.columns) != len(rows.columns):
         raise sql_error(f"The view names {len(statement.columns)} columns, and its query gives {len(rows.columns)}.", frames.sql, statement.name.end)
-    if name in _used(frames, View(frames.sql, statement.query, statement.columns, frames.parameters, frames.given)):
+    view = View(frames.sql, statement.query, statement.columns, frames.parameters, frames.given)
+    if name in _used(frames, view):
         raise sql_error(f"The view {statement.name.text} would be made of itself.", frames.sql, statement.name.start)
-    lake.views[name] = View(frames.sql, statement.query, statement.columns, frames.parameters, frames.given)
+    lake.views[name] = view
     return None
 
 
@@ -46,7 +48,7 @@ def _used(frames: Frames, view: View) -> set[str]:
     pending = [view]
     while pending:
         each = pending.pop()
-        for reference in references(each.sql, each.query.start, each.query.end):
+        for reference in references(each.sql, tokens_within(each.sql, each.query.start, each.query.end)):
             name = reference.name.text.lower()
             if name in frames.lake.views and name not in found and reference.name.text not in each.given:
                 found.add(name)

@@ -80,6 +80,7 @@ CHANGES: dict[str, tuple[Act, type[LakewrightError], str]] = {
     "delete: unknown column": (lambda t, _: t.delete("fare > 1"), ColumnNotFound, "fare"),
     "delete: unknown column, as a Column": (lambda t, _: t.delete(column("fare > 1")), LakewrightError, "fare"),
     "delete: not a condition": (lambda t, _: t.delete("n"), InvalidFilter, "n"),
+    "delete: brackets without end": (lambda t, _: t.delete("(" * 3000 + "n = 1" + ")" * 3000), InvalidFilter, "Cannot read the where"),
     "delete: no SQL": (lambda t, _: t.delete("n = = 1"), InvalidFilter, "n = = 1"),
     "delete: rand()": (lambda t, _: t.delete("rand() > 0.5"), InvalidFilter, r"rand\(\)"),
     "delete: rand() as a Column": (lambda t, _: t.delete(rand_above()), InvalidFilter, r"rand\(\)"),

@@ -2,11 +2,12 @@ from __future__ import annotations
 
 import pytest
 
+from lakewright.sql.lexer import tokens_of
 from lakewright.sql.references import conjuncts, references
 
 
 def named(sql: str) -> list[str]:
-    return [r.name.text for r in references(sql)]
+    return [r.name.text for r in references(sql, tokens_of(sql))]
 
 
 @pytest.mark.parametrize(
@@ -42,7 +43,7 @@ def test_tables_are_found_and_columns_are_not(sql: str, tables: list[str]) -> No
     ],
 )
 def test_time_travel(sql: str, version: bool, value: str, alias: str | None) -> None:
-    (found,) = references(sql)
+    (found,) = references(sql, tokens_of(sql))
     assert found.travel is not None
     assert (found.travel.is_version, found.travel.value.text, found.alias) == (version, value, alias)
 
@@ -57,5 +58,5 @@ def test_time_travel(sql: str, version: bool, value: str, alias: str | None) -> 
 )
 def test_conjuncts(where: str, parts: list[str]) -> None:
     sql = f"SELECT * FROM a.b WHERE {where} ORDER BY 1"
-    (found,) = references(sql)
+    (found,) = references(sql, tokens_of(sql))
     assert [sql[part[0].start : part[-1].end] for part in conjuncts(found.query.where)] == parts

@@ -273,9 +273,8 @@ def test_analyze(db: Db) -> None:
     db.sql("CREATE TABLE nyc.t TBLPROPERTIES (VERSION_N) AS SELECT id, id % 7 AS week, cast(id AS string) AS name, id / 2 AS half, cast(id % 3 AS decimal(9, 2)) AS third, id % 2 = 0 AS even, date_add(DATE '1969-12-01', cast(id % 11 AS int)) AS day, cast(NULL AS int) AS nothing FROM range(1000)")
     counted = dict(db.rows("ANALYZE TABLE nyc.t COMPUTE STATISTICS FOR ALL COLUMNS"))
     assert counted == {"id": 1000, "week": 7, "name": 1000, "half": 1000, "third": 3, "even": 2, "day": 11, "nothing": 0}
-    statistics = db.lake.table("nyc.t").iceberg.metadata.statistics if db.version == 2 else None
-    if statistics is not None:
-        assert [b.properties["ndv"] for b in statistics[0].blob_metadata][:2] == ["1000", "7"]
+    statistics = db.lake.table("nyc.t").iceberg.metadata.statistics
+    assert [blob.properties["ndv"] for blob in statistics[0].blob_metadata][:2] == ["1000", "7"]
     assert db.rows("ANALYZE TABLE nyc.t COMPUTE STATISTICS FOR COLUMNS week") == [("week", 7)]
 
 
