@@ -43,6 +43,11 @@ class Peer:
     def equality_delete(self, table: str, columns: Sequence[str], rows: Sequence[Sequence[Any]], partition_of: Mapping[str, Any] | None = None) -> None:
         self._ask("equality_delete", table=table, columns=list(columns), rows=[list(row) for row in rows], partition_of=partition_of)
 
+    def sketches(self, path: str) -> dict[str, tuple[str, float, str]]:
+        """What a statistics file holds, as the runtime reads it: by field id a sketch's bytes, its estimate and the number beside it."""
+        found: dict[str, list[Any]] = self._ask("sketches", path="/" + path.removeprefix("file:").lstrip("/"))
+        return {field: (sketch, estimate, number) for field, (sketch, estimate, number) in found.items()}
+
     def _ask(self, verb: str, **arguments: Any) -> Any:
         assert self._child.stdin is not None
         self._child.stdin.write(json.dumps({"verb": verb, "arguments": arguments}) + "\n")

@@ -1,7 +1,7 @@
 """The other engine: PySpark with the Iceberg Spark runtime, in an interpreter and a JVM of its own.
 
 Runs in .venv-peer and never imports Lakewright. Takes one JSON request a line on standard input and answers with one JSON line on what
-was standard output; rows travel as Arrow IPC files. Requests: catalog, read, sql, query, equality_delete.
+was standard output; rows travel as Arrow IPC files. Requests: catalog, read, sql, query, equality_delete, sketches.
 """
 
 from __future__ import annotations
@@ -99,6 +99,21 @@ class Peer:
         loaded.newRowDelta().addDeletes(writer.toDeleteFile()).commit()
         self.spark.sql(f"REFRESH TABLE {table}")
 
+    def sketches(self, path: str) -> dict[int, tuple[str, float, str]]:
+        """By field id: the sketch of a column's values without its compression, what it estimates, and the number written beside it."""
+        java: Any = self.spark._jvm
+        iceberg = java.org.apache.iceberg
+        sketches = iceberg.shaded.org.apache.datasketches
+        reader = iceberg.puffin.Puffin.read(iceberg.Files.localInput(path)).build()
+        found = {}
+        for blob in reader.readAll(reader.fileMetadata().blobs()).iterator():
+            stored = sketches.memory.Memory.wrap(iceberg.util.ByteBuffers.toByteArray(blob.second()))
+            sketch = sketches.theta.CompactSketch.heapify(stored)
+            [field] = blob.first().inputFields()
+            found[field] = (sketch.toByteArray().hex(), sketch.getEstimate(), blob.first().properties()["ndv"])
+        reader.close()
+        return found
+
     def _rows(self, frame: DataFrame) -> str:
         self.answers += 1
         path = self.folder / f"answer-{self.answers}.arrow"
@@ -121,7 +136,8 @@ def relaxed(kind: Any) -> Any:
 
 def serve(answers: Any, folder: Path, jars: list[str]) -> None:
     peer = Peer(session(folder, jars), folder)
-    verbs: dict[str, Callable[..., Any]] = {"catalog": peer.catalog, "read": peer.read, "sql": peer.sql, "query": peer.query, "equality_delete": peer.equality_delete}
+    served = (peer.catalog, peer.read, peer.sql, peer.query, peer.equality_delete, peer.sketches)
+    verbs: dict[str, Callable[..., Any]] = {verb.__name__: verb for verb in served}
     print(json.dumps({"result": "ready"}), file=answers, flush=True)
     for line in sys.stdin:
         request = json.loads(line)
