@@ -103,6 +103,18 @@ class MultipleMatches(LakewrightError):
     """A MERGE whose source has several rows for one row of the table."""
 
 
+class NullKey(SchemaError):
+    """Records without a key for a keyed table."""
+
+
+class DuplicateKey(LakewrightError):
+    """A key that is already in the table, or twice in a batch that is not to be combined."""
+
+
+class PartitionChanged(LakewrightError):
+    """A record that belongs to another partition than its key's row, where lakewright.partition-change is error."""
+
+
 class RowsOutsideFilter(LakewrightError):
     """Rows given to an overwrite that its own `where` does not cover."""
 

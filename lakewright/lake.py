@@ -13,17 +13,17 @@ from lakewright import making, namespaces
 from lakewright.catalogs import open_catalog
 from lakewright.commit.publish import publish
 from lakewright.commit.result import Commit, nothing_written
-from lakewright.commit.store import Store, TableState, open_store
+from lakewright.commit.store import Store, open_store
 from lakewright.config import LakeConfig, absolute, resolve_lake
 from lakewright.errors import InvalidOption, TableExists, TableNotFound
 from lakewright.making import Shape
 from lakewright.options import resolve
-from lakewright.plan.request import WriteMode, WriteRequest
+from lakewright.plan.request import WriteMode
 from lakewright.plan.types import schema_from
 from lakewright.read.prune import optional_schema
 from lakewright.session import active_or_local, partition_overwrite_mode
 from lakewright.table import Table
-from lakewright.transaction import Transaction, request_fields
+from lakewright.transaction import request_fields
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -103,16 +103,18 @@ class Lake:
         sort_by: Sequence[str] = (),
         properties: Mapping[str, Any] | None = None,
         format_version: int | None = None,
-        key: Sequence[str] = (),
+        key: str | Sequence[str] = (),
+        ordering: str | Sequence[str] = (),
         location: str | None = None,
         if_not_exists: bool = False,
         replace: bool = False,
     ) -> Table:
         """Make an empty table; its namespace is made if missing. `replace` starts an existing one anew, keeping its history.
 
-        `key`: the columns that tell rows apart, recorded as the table's identifier fields. `location`: a folder of its own.
+        `key`: the columns, or expressions, that tell rows apart; the table is then a keyed one, of format 3 unless told otherwise.
+        `ordering`: those that tell which of a key's records is the latest. `location`: a folder of its own.
         """
-        shape = Shape(schema, partition_by, sort_by, properties, format_version, key, location)
+        shape = Shape(schema, partition_by, sort_by, properties, format_version, key, location, ordering)
         if self.table_exists(name):
             if if_not_exists:
                 return self.table(name)
@@ -162,6 +164,8 @@ class Lake:
         sort_by: Sequence[str] = (),
         properties: Mapping[str, Any] | None = None,
         format_version: int | None = None,
+        key: str | Sequence[str] = (),
+        ordering: str | Sequence[str] = (),
         location: str | None = None,
         **how: Any,
     ) -> Commit:
@@ -171,9 +175,9 @@ class Lake:
         fields = request_fields(how)
         if not self.table_exists(name):
             columns = optional_schema(schema_from(df.schema))  # as CREATE TABLE AS does: that no row is null now promises nothing
-            state = making.first_state(self, name, Shape(columns, partition_by, sort_by, properties, format_version, location=location))
+            state = making.first_state(self, name, Shape(columns, partition_by, sort_by, properties, format_version, key, location, ordering))
             try:
-                return self._write(state, WriteRequest(WriteMode.APPEND, **fields), df)
+                return Table(self, state).first_rows(df, **fields)
             except TableExists:  # someone else made it meanwhile
                 if mode == "error":
                     raise
@@ -182,7 +186,7 @@ class Lake:
             raise TableExists(f"Table {name} is already there; use mode='append', 'overwrite' or 'ignore'.", table=name)
         if mode == "ignore":
             return nothing_written(state.metadata.head(), mode, "", None)
-        return self._write(state, WriteRequest(self._write_mode(mode), **fields), df)
+        return Table(self, state).written(self._write_mode(mode), df, **fields)
 
     def sql(self, query: str, args: Mapping[str, Any] | Sequence[Any] | None = None, **frames: DataFrame) -> DataFrame:
         """Run SQL: Spark's dialect, with this lake's tables in it and every statement that changes them; several are split by semicolons.
@@ -192,11 +196,6 @@ class Lake:
         from lakewright.sql.run import run
 
         return run(self, query, args, frames)
-
-    def _write(self, state: TableState, request: WriteRequest, df: DataFrame) -> Commit:
-        with Transaction(self, state, operation=request.mode.value) as tx:
-            tx.write(request, df)
-        return tx.commit
 
     def _write_mode(self, mode: str) -> WriteMode:
         if mode == "overwrite" and partition_overwrite_mode(self.spark) == "dynamic":

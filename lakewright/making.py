@@ -16,6 +16,8 @@ from lakewright.commit.store import UNPUBLISHED, Identifier, TableState, catalog
 from lakewright.config import absolute
 from lakewright.errors import InvalidOption
 from lakewright.format.storage import list_files
+from lakewright.keys.definition import KEY, ORDERING, is_keyed, joined, plain_columns
+from lakewright.keys.settings import check_settings
 from lakewright.plan.keys import with_key
 from lakewright.plan.partitioning import build_sort_order, build_spec
 from lakewright.plan.request import WriteMode, WriteRequest
@@ -28,30 +30,55 @@ if TYPE_CHECKING:
 
     from lakewright.lake import Lake
 
+KEYED_FORMAT_VERSION = 3
+
 
 @dataclass(frozen=True)
 class Shape:
-    """What a new table is to be like. key: columns that tell its rows apart. location: its folder, chosen by the lake unless given."""
+    """What a new table is to be like. key: what tells its rows apart, ordering: which of a key's records is the latest; columns or expressions.
+    location: its folder, chosen by the lake unless given."""
 
     schema: Any
     partition_by: Sequence[str] = ()
     sort_by: Sequence[str] = ()
     properties: Mapping[str, Any] | None = None
     format_version: int | None = None
-    key: Sequence[str] = ()
+    key: str | Sequence[str] = ()
     location: str | None = None
+    ordering: str | Sequence[str] = ()
+
+    @property
+    def is_keyed(self) -> bool:
+        return bool(self.key) or is_keyed(self.properties or {})
+
+    @property
+    def own_properties(self) -> dict[str, str]:
+        given = {KEY: joined(self.key), ORDERING: joined(self.ordering)}
+        return {**namespaces.as_text(self.properties or {}), **{name: value for name, value in given.items() if value}}
+
+    def keyed(self, columns: Schema, table: str) -> Schema:
+        """The columns with the key among them, which Iceberg records where it is made of columns."""
+        properties = self.own_properties
+        if KEY not in properties:
+            if ORDERING in properties:
+                raise InvalidOption(f"{table} has an ordering and no key; an ordering says which record of a key is the latest, so give key= too.", table=table)
+            return columns
+        plain = plain_columns(properties[KEY], columns)
+        made = columns if plain is None else with_key(columns, plain, table)
+        check_settings(properties, made, table)
+        return made
 
 
 def first_state(lake: Lake, name: str, shape: Shape) -> TableState:
     """A table that is not published yet."""
-    version = checked_format_version(shape.format_version, name)
+    version = checked_format_version(shape.format_version or (KEYED_FORMAT_VERSION if shape.is_keyed else None), name)
     identifier = namespaces.identifier(name)
-    columns = with_key(schema_from(shape.schema), shape.key, name)
+    columns = shape.keyed(schema_from(shape.schema), name)
     spec = build_spec(columns, shape.partition_by, table=name)
     order = build_sort_order(columns, shape.sort_by, table=name)
     lake.create_namespace(".".join(identifier[:-1]), if_not_exists=True)
     location = _new_location(lake, identifier) if shape.location is None else _given_location(lake, shape.location, name)
-    metadata = first_version(location, columns, spec, order, namespaces.as_text(shape.properties or {}), version)
+    metadata = first_version(location, columns, spec, order, shape.own_properties, version)
     return TableState(identifier, UNPUBLISHED, metadata, catalog_io(lake.catalog, metadata.properties, location))
 
 
@@ -61,7 +88,7 @@ def replace(lake: Lake, name: str, shape: Shape, rows: DataFrame | None = None) 
     old = state.metadata
     if shape.location is not None and absolute(shape.location) != old.location:
         raise InvalidOption(f"{name} is at {old.location} and stays there when it is replaced; leave out the location, or drop the table first.", table=name)
-    given = with_key(schema_from(shape.schema), shape.key, name)
+    given = shape.keyed(schema_from(shape.schema), name)
     columns, last_column_id = replace_schema(given, old.schema, old.last_column_id)
     columns = Schema(*columns.fields, schema_id=columns.schema_id, identifier_field_ids=[columns.find_field(k).field_id for k in given.identifier_field_names()])
     spec = build_spec(columns, shape.partition_by, spec_id=max(old.specs) + 1, last_partition_id=old.last_partition_id, table=name)
@@ -70,7 +97,7 @@ def replace(lake: Lake, name: str, shape: Shape, rows: DataFrame | None = None) 
     with Transaction(lake, state, operation="replace table") as tx:
         if shape.format_version is not None:
             tx.change(upgrade(name, shape.format_version))
-        tx.change(replace_table(columns, last_column_id, spec, order, namespaces.as_text(shape.properties or {})))
+        tx.change(replace_table(columns, last_column_id, spec, order, shape.own_properties))
         if rows is not None:
             tx.write(WriteRequest(WriteMode.APPEND), rows)
     return tx.state

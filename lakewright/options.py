@@ -143,6 +143,12 @@ DELETE_GRANULARITY = declare("delete-granularity", "write.delete.granularity", o
 DELETE_TARGET_SIZE = declare("delete-target-file-size-bytes", "write.delete.target-file-size-bytes", positive, 32 * MIB, "Size at which a new position delete file is begun.")
 REPLANS = declare("row-level-replans", "lakewright.row-level-replans", count, 3, "How often a DELETE, UPDATE or MERGE that met a conflicting commit is planned again on the table as it then is.")
 
+# Keyed tables
+MERGE_ENGINE = declare("merge-engine", "lakewright.merge-engine", text, "latest", "What becomes of a key's row when another record comes: latest, first-row, partial-update, aggregate, expression or python:<module>:<function>. aggregate and expression take lakewright.merge.<column>.")
+PARTITION_CHANGE = declare("partition-change", "lakewright.partition-change", one_of("move", "keep", "error"), "move", "What an upsert does with a key whose record belongs to another partition: move the row, keep it and its partition columns, or fail.")
+SHUFFLE_PARALLELISM = declare("shuffle-parallelism", "lakewright.shuffle-parallelism", maybe(positive), None, "Tasks that combine the records of a batch; default: Spark's own choice.")
+UPSERT_REPLANS = declare("upsert-replans", "lakewright.upsert-replans", count, 100, "How often an upsert, insert or delete by key that met a conflicting commit is planned again.")
+
 # Runs
 LEASE_SECONDS = declare("run-lease-seconds", "lakewright.run-lease-seconds", positive, 60, "How long a run is taken for alive after its last heartbeat.")
 

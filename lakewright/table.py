@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import itertools
 import logging
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import fields
 from typing import TYPE_CHECKING, Any
 
 from pyiceberg.partitioning import PartitionSpec
@@ -20,9 +21,15 @@ from lakewright.commit.runs import list_runs, new_run_id
 from lakewright.commit.store import TableState
 from lakewright.errors import InvalidOption, StalePlan
 from lakewright.format.metadata import Metadata, Snapshot
+from lakewright.keys.arrange import Arrangement, Partitioner
+from lakewright.keys.definition import is_keyed
+from lakewright.keys.engines import Function
+from lakewright.keys.guard import check_keyed
+from lakewright.keys.operations import QUARANTINE, SAVED, KeyRequest, Operation, Prepared, check_on_error, prepare
+from lakewright.keys.quarantine import quarantined
 from lakewright.maintain.orphans import Removed, remove_orphans
 from lakewright.maintain.statistics import analyze
-from lakewright.options import REPLANS, resolve
+from lakewright.options import REPLANS, UPSERT_REPLANS, Option, resolve
 from lakewright.plan.request import Clause, Command, RowRequest, Then, When, WriteMode, WriteRequest
 from lakewright.read import tables
 from lakewright.read.reader import read
@@ -92,15 +99,21 @@ class Table:
     # Writing rows
 
     def append(self, df: DataFrame, **how: Any) -> Commit:
-        """Add rows. Takes token=, branch=, snapshot_properties= and every write option as a keyword, as all writes do."""
+        """Add rows. Takes token=, branch=, snapshot_properties= and every write option as a keyword, as all writes do. On a keyed table: insert."""
+        if is_keyed(self.properties):
+            return self.insert(df, **how)
         return self._write(WriteRequest(WriteMode.APPEND, **request_fields(how)), df)
 
     def overwrite(self, df: DataFrame, where: str | Column | None = None, *, overwrite_schema: bool = False, **how: Any) -> Commit:
         """Replace all rows, or those `where` selects; a row of df outside `where` is refused."""
+        if is_keyed(self.properties) and where is None and not overwrite_schema:
+            return self._change_keys(KeyRequest(Operation.OVERWRITE, df, **request_fields(how)))
         return self._write(WriteRequest(WriteMode.OVERWRITE, where=where, overwrite_schema=overwrite_schema, **request_fields(how)), df)
 
     def overwrite_partitions(self, df: DataFrame, **how: Any) -> Commit:
-        """Replace the partitions that df has rows for, and no others."""
+        """Replace the partitions that df has rows for, and no others. On a keyed table: insert_overwrite."""
+        if is_keyed(self.properties):
+            return self.insert_overwrite(df, **how)
         return self._write(WriteRequest(WriteMode.OVERWRITE_PARTITIONS, **request_fields(how)), df)
 
     def delete(self, where: str | Column | None = None, **how: Any) -> Commit:
@@ -118,29 +131,103 @@ class Table:
         request = RowRequest(Command.MERGE, (), source=source, on=on, target_alias=target_alias, source_alias=source_alias, **request_fields(how))
         return MergeBuilder(request, self._change_rows)
 
+    def written(self, mode: WriteMode, df: DataFrame, **fields: Any) -> Commit:
+        """Write in one of the save modes; on a keyed table with a look at its keys."""
+        if is_keyed(self.properties):
+            return self._change_keys(KeyRequest(SAVED[mode], df, **fields))
+        return self._write(WriteRequest(mode, **fields), df)
+
+    def first_rows(self, df: DataFrame, **fields: Any) -> Commit:
+        """Make the table, which is not published yet, with its first rows in one commit."""
+        prepared = self._prepared(KeyRequest(Operation.INSERT, df, **fields)) if is_keyed(self.properties) else None
+        with Transaction(self._lake, self._state, operation=WriteMode.APPEND.value) as tx:
+            if prepared is not None:
+                prepared.run(tx)
+            else:
+                tx.write(WriteRequest(WriteMode.APPEND, **fields), df)
+        self._state = tx.state
+        return tx.commit
+
+    # Writing by key
+
+    def upsert(self, df: DataFrame, *, delete_when: str | Column | None = None, combine_before: bool = True, merge: Function | None = None, on_record_error: str = "fail", **how: Any) -> Commit:
+        """Bring each key's row up to date with df's records, adding rows for new keys. A record older than its row, by the table's ordering, changes nothing.
+
+        delete_when: which records delete their key's row. merge: a function of two Arrow batches, rows and records, that returns the merged
+        rows, instead of the table's merge engine. combine_before=False says that no key comes twice, which is checked.
+        on_record_error="quarantine": records that cannot be written go to `<table>$errors`, with the reason.
+        """
+        return self._by_key(Operation.UPSERT, df, on_record_error, delete_when=delete_when, combine_before=combine_before, function=merge, **how)
+
+    def insert(self, df: DataFrame, *, drop_duplicates: bool = False, combine_before: bool = True, on_record_error: str = "fail", **how: Any) -> Commit:
+        """Add rows for new keys; a key that is there already is an error, or left out with drop_duplicates=True."""
+        return self._by_key(Operation.INSERT, df, on_record_error, drop_duplicates=drop_duplicates, combine_before=combine_before, **how)
+
+    def bulk_insert(self, df: DataFrame, *, by: str | Partitioner = "none", parallelism: int | None = None, trust: bool = False, combine_before: bool = True, on_record_error: str = "fail", **how: Any) -> Commit:
+        """Add rows without looking keys up: to a table, or partitions, without rows, or with trust=True anywhere, which the snapshot records.
+
+        by: how rows are laid out: none, sort (by key), hash (by key), or a function that takes the rows and returns them arranged.
+        """
+        return self._by_key(Operation.BULK_INSERT, df, on_record_error, arrange=Arrangement(by, parallelism), trust=trust, combine_before=combine_before, **how)
+
+    def delete_keys(self, df: DataFrame, *, on_record_error: str = "fail", **how: Any) -> Commit:
+        """Delete the rows of df's keys; keys that are not there do not matter."""
+        return self._by_key(Operation.DELETE_KEYS, df, on_record_error, **how)
+
+    def insert_overwrite(self, df: DataFrame, *, combine_before: bool = True, on_record_error: str = "fail", **how: Any) -> Commit:
+        """Replace the partitions that df has rows for, buckets aside, and the rows of its keys in others."""
+        return self._by_key(Operation.INSERT_OVERWRITE, df, on_record_error, combine_before=combine_before, **how)
+
+    def _by_key(self, operation: Operation, df: DataFrame, on_record_error: str, **given: Any) -> Commit:
+        own = {f.name for f in fields(KeyRequest)}
+        settings = {name: given.pop(name) for name in list(given) if name in own and name not in ("branch", "token", "snapshot_properties", "options")}
+        request = KeyRequest(operation, df, **settings, **request_fields(given))
+        check_on_error(on_record_error, self.name)
+        if on_record_error == QUARANTINE:
+            self.refresh()
+            request = quarantined(self._lake, self._state, request)
+        return self._change_keys(request)
+
     def transaction(self) -> Transaction:
         """Changes of schema and rows in one commit: `with t.transaction() as tx: tx.evolve_schema(...); tx.append(df)`."""
         return _TableTransaction(self)
 
     def _write(self, request: WriteRequest, df: DataFrame) -> Commit:
         self.refresh()
-        with Transaction(self._lake, self._state, operation=request.mode.value) as tx:
+        with Transaction(self._lake, self._state, operation=request.name) as tx:
             tx.write(request, df)
         self._state = tx.state
         return tx.commit
 
     def _change_rows(self, request: RowRequest) -> Commit:
-        """Run a row-level operation, planning it again when a commit made meanwhile took away what it rests on."""
         self.refresh()
+        check_keyed(request, self._state.metadata, self.name)
         source = self._source(request)
+        return self._planned_until_it_holds(request.name, lambda tx: tx.change_rows(request, source), self._replans(request.options, REPLANS))
+
+    def _change_keys(self, request: KeyRequest) -> Commit:
+        """Records are read and combined once, however often what becomes of them is planned."""
+        self.refresh()
+        return self._planned_until_it_holds(request.operation.value, self._prepared(request).run, self._replans(request.options, UPSERT_REPLANS))
+
+    def _prepared(self, request: KeyRequest) -> Prepared:
+        spark = self._lake.spark
+        with running(spark, f"lakewright-{new_run_id()}", self.name), explaining("batch", self.name):
+            return prepare(request, self._state.metadata, session_options(spark), self.name)
+
+    def _replans(self, given: Mapping[str, Any], option: Option[int]) -> int:
+        return resolve(given, session_options(self._lake.spark), self.properties)[option]
+
+    def _planned_until_it_holds(self, operation: str, work: Callable[[Transaction], None], replans: int) -> Commit:
+        """Run a row-level operation, planning it again when a commit made meanwhile took away what it rests on."""
         for planned in itertools.count():
             try:
-                with Transaction(self._lake, self._state, operation=request.command.value) as tx:
-                    tx.change_rows(request, source)
+                with Transaction(self._lake, self._state, operation=operation) as tx:
+                    work(tx)
             except StalePlan:
-                if planned == resolve(request.options, session_options(self._lake.spark), self.properties)[REPLANS]:
+                if planned == replans:
                     raise
-                log.info("%s of %s met another commit, planning it again", request.command.value, self.name)
+                log.info("%s of %s met another commit, planning it again", operation, self.name)
                 self.refresh()
             else:
                 break

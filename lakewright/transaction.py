@@ -14,7 +14,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
 from lakewright.commit import metadata_changes as changes
-from lakewright.commit.change import APPEND, OVERWRITE, MetadataChange, SnapshotChange, Step
+from lakewright.commit.change import APPEND, OVERWRITE, SERIALIZABLE, MetadataChange, SnapshotChange, Step
 from lakewright.commit.publish import find_token, publish
 from lakewright.commit.result import Commit, commit_of, nothing_written
 from lakewright.commit.runs import SUCCEEDED, Run, new_run_id, open_run, record_path
@@ -24,11 +24,13 @@ from lakewright.commit.validate import require_branch
 from lakewright.errors import CommitOutcomeUnknown, InvalidOption, UnsupportedOperation
 from lakewright.format.metadata import Metadata
 from lakewright.format.storage import delete_file, delete_tree, explained, prune_empty_folders
+from lakewright.keys.definition import is_keyed
 from lakewright.namespaces import as_text
 from lakewright.options import ISOLATION, LEASE_SECONDS, MERGE_SCHEMA, Options, resolve
+from lakewright.plan.emptiness import has_rows, require_empty, scope_of
 from lakewright.plan.overwrite import Replacement, plan_replacement, replaced_partitions
 from lakewright.plan.planner import plan_write
-from lakewright.plan.request import RowRequest, Then, WriteMode, WriteRequest
+from lakewright.plan.request import IntoEmpty, RowRequest, Then, WriteMode, WriteRequest
 from lakewright.plan.schema import Reconciled, project, reconcile, replace_schema
 from lakewright.plan.write_plan import WritePlan
 from lakewright.progress import Progress, summary
@@ -126,14 +128,22 @@ class Transaction:
         """Plan one write and make its files; the commit comes with the end of the transaction."""
         if request.overwrite_schema and request.where is not None:
             raise InvalidOption(f"An overwrite of part of {self.state.name} cannot replace its schema, which the rows outside where still have; leave out where or overwrite_schema.", table=self.state.name)
+        if is_keyed(self._working.properties) and not request.keys_checked:
+            raise UnsupportedOperation(
+                f"{self.state.name} has a key, and this {request.name} would not look whether keys are there already; use insert, upsert, bulk_insert or insert_overwrite of the table.",
+                table=self.state.name,
+            )
         if request.mode is not WriteMode.APPEND:
             self._require_first("An overwrite")
-        self._step(request, request.mode.value, lambda options, run: self._written(request, df, options, run))
+        self._step(request, request.name, lambda options, run: self._written(request, df, options, run))
 
     def change_rows(self, request: RowRequest, source: MergeSource | None = None) -> None:
         """Plan a DELETE, UPDATE or MERGE and make its files."""
         self._require_first(f"A {request.command.value}")
-        self._step(request, request.command.value, lambda options, run: self._changed(request, source, options, run))
+        self._step(request, request.name, lambda options, run: self._changed(request, source, options, run))
+
+    def has_rows(self, branch: str) -> bool:
+        return has_rows(self.state, self._working, self._working.head(branch))
 
     def _require_first(self, what: str) -> None:
         if self._writes:
@@ -173,6 +183,8 @@ class Transaction:
             rows = project(df, fitted)
             head = self._working.head(request.branch)
             replacement = Replacement()
+            if request.into_empty is IntoEmpty.TABLE:
+                require_empty(self.state, self._working, head)
             if request.mode is WriteMode.OVERWRITE:
                 replacement = plan_replacement(self.lake.spark, self.state, self._working, head, request.where)
                 rows = replacement.with_kept(rows, name)
@@ -181,6 +193,9 @@ class Transaction:
             if request.mode is WriteMode.OVERWRITE_PARTITIONS:
                 replacement, kept = replaced_partitions(self.lake.spark, self.state, self._working, head, plan, files)
                 files = files + kept
+        scope = scope_of(plan.spec.spec_id, files) if request.into_empty is IntoEmpty.PARTITIONS else replacement.partitions
+        if request.into_empty is IntoEmpty.PARTITIONS:
+            require_empty(self.state, self._working, head, scope)
         self._progress.update(f"{len(files)} files")
         if not files and not replacement.removed:
             return None
@@ -193,17 +208,21 @@ class Transaction:
             removed_vectors=replacement.removed_vectors,
             branch=request.branch,
             read_snapshot_id=head.snapshot_id if head else None,
-            isolation=options[ISOLATION],
+            isolation=SERIALIZABLE if request.keys_checked else options[ISOLATION],
             filter=replacement.filter,
-            partitions=replacement.partitions,
+            partitions=scope,
+            rows_read=request.into_empty is not None,
             token=request.token,
             properties={**self.lake.snapshot_properties(), **request.snapshot_properties},
+            command=request.called,
+            is_always_serializable=request.keys_checked,
         )
 
     def _changed(self, request: RowRequest, source: MergeSource | None, options: Options, run: Run) -> SnapshotChange | None:
-        if source is not None and options[MERGE_SCHEMA] and any(clause.values is None for clause in request.clauses if clause.then is not Then.DELETE):
-            assert request.source is not None
-            self._fitted(request.source, options)
+        takes_all = source is not None and any(clause.values is None for clause in request.clauses if clause.then is not Then.DELETE)
+        grown_by = request.source if takes_all else request.grown_by
+        if grown_by is not None and options[MERGE_SCHEMA]:
+            self._fitted(grown_by, options)
         given = replace(request, snapshot_properties={**self.lake.snapshot_properties(), **request.snapshot_properties})
         return change_rows(self._row_context(request, options, run.prefix), given, source, self._progress)
 
@@ -243,6 +262,7 @@ class Transaction:
             data_prefix=f"{prefix}/{self._writes}" if self._writes else prefix,
             branch=request.branch,
             io_properties=self.state.io.properties,
+            arranged=request.arranged if isinstance(request, WriteRequest) else None,
         )
 
     def _begin_run(self, request: WriteRequest | RowRequest, options: Options) -> Run:

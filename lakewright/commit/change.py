@@ -49,7 +49,7 @@ class SnapshotChange:
     `removed_vectors` deletion vectors by the data file they are of, since several share a Puffin file. `touched` are data
     files the change deletes rows of or replaces: they must still be there, without further deletes. `rows_read` says that
     the change rests on the rows `filter` selected, as DELETE, UPDATE and MERGE do. `command` is what was asked for, where
-    that says more than the operation: update, merge.
+    that says more than the operation: update, merge, upsert. `is_always_serializable`: no setting makes it less strict.
     """
 
     operation: str
@@ -68,6 +68,7 @@ class SnapshotChange:
     token: str | None = None
     properties: Mapping[str, str] = field(default_factory=dict)
     command: str | None = None
+    is_always_serializable: bool = False
 
     @property
     def name(self) -> str:

@@ -125,10 +125,11 @@ def no_conflicting_data(io: FileIO, change: SnapshotChange, metadata: Metadata, 
     """Serializable: no rows were added to what the operation read."""
     covered = _coverage(change, metadata)
     added = "rows to what it read" if change.rows_read else "rows to what it replaces"
-    option = f"{change.command}_isolation_level" if change.command else "isolation_level"
+    option = f"{change.command}_isolation_level" if change.command in ("update", "merge", "delete") else "isolation_level"
+    hint = "" if change.is_always_serializable else f", or with {option}='snapshot' if added rows may stay"
     for snapshot, file in _entries(io, metadata, later, ADDED, content=0):
         if snapshot.operation not in REWRITES_ONLY and covered(file):
-            _conflict(change, snapshot, f"added {added} ({file.file_path})", table, f", or with {option}='snapshot' if added rows may stay")
+            _conflict(change, snapshot, f"added {added} ({file.file_path})", table, hint)
 
 
 def _later(io: FileIO, snapshot: Snapshot) -> Later:

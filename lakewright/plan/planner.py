@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 from pyiceberg.partitioning import PartitionSpec
 from pyiceberg.schema import Schema
+from pyiceberg.table.sorting import SortOrder
 
 from lakewright.commit.store import TableState
 from lakewright.errors import InvalidOption, UnsupportedFormat
@@ -26,6 +27,7 @@ def plan_write(
     data_prefix: str,
     branch: str,
     io_properties: Mapping[str, str],
+    arranged: SortOrder | None = None,
 ) -> WritePlan:
     """The plan of one write; `metadata` is the table as the transaction has changed it so far, `schema` what rows are written with."""
     if options[FORMAT].lower() != "parquet":
@@ -34,15 +36,16 @@ def plan_write(
             table=state.name,
         )
     spec = output_spec(metadata, options, state.name)
+    order = metadata.sort_order if arranged is None else arranged
     return WritePlan(
         table=state.name,
         run_id=run_id,
         data_prefix=data_prefix,
         schema=schema,
         spec=spec,
-        sort_order=metadata.sort_order,
+        sort_order=order,
         engine=engine,
-        distribution=choose_distribution(spec, metadata.sort_order, options),
+        distribution=choose_distribution(spec, order, options),
         options=options,
         io_properties=io_properties,
         bytes_per_row=bytes_per_row(metadata.head(branch)),

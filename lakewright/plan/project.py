@@ -26,7 +26,11 @@ _PYTHON_ERROR = re.compile(r"lakewright\.errors\.(\w+): (.*?)(?= SQLSTATE: |\n|$
 
 def project(df: DataFrame, reconciled: Reconciled, field_ids: bool = False) -> DataFrame:
     """The rows in the table's columns, order and types. field_ids: with the metadata from which Spark's Parquet writer takes field ids."""
-    return df.select(*(_column(assign, field_ids) for assign in reconciled.columns))
+    return df.select(*projected_columns(reconciled, field_ids))
+
+
+def projected_columns(reconciled: Reconciled, field_ids: bool = False) -> list[Column]:
+    return [_column(assign, field_ids) for assign in reconciled.columns]
 
 
 def _column(assign: Assign, field_ids: bool) -> Column:
@@ -94,11 +98,12 @@ def _cast(value: Column, cast: Cast, path: str) -> Column:
         return value.cast(target)
     shown = F.hex(value) if isinstance(cast.target, FixedType) else value.cast("string")
     refusal = F.raise_error(F.concat(F.lit(f"[LAKEWRIGHT:{UNFIT} {quote(path)}] {cast.target} from "), shown))
-    made, fits = _fit(value, cast)
+    made, fits = fitting(value, cast)
     return F.when(value.isNull() | fits, made).otherwise(refusal.cast(target))
 
 
-def _fit(value: Column, cast: Cast) -> tuple[Column, Column]:
+def fitting(value: Column, cast: Cast) -> tuple[Column, Column]:
+    """The value cast, and whether nothing is lost by that."""
     from pyspark.sql import functions as F
 
     target: IcebergType = cast.target

@@ -7,6 +7,8 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import TYPE_CHECKING, Any
 
+from pyiceberg.table.sorting import SortOrder
+
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
@@ -19,17 +21,34 @@ class WriteMode(Enum):
     OVERWRITE_PARTITIONS = "overwrite-partitions"
 
 
+class IntoEmpty(Enum):
+    TABLE = "table"
+    PARTITIONS = "partitions"
+
+
 @dataclass(frozen=True)
 class WriteRequest:
-    """A write of a DataFrame. `where` limits an overwrite; None means the whole table."""
+    """A write of a DataFrame. `where` limits an overwrite; None means the whole table.
+
+    keys_checked: whether the rows of a keyed table are known to have one row for each key. into_empty: the rows, or their partitions,
+    may only go where there are none. arranged: an order for these rows other than the table's.
+    """
 
     mode: WriteMode
     where: str | Column | None = None
     overwrite_schema: bool = False
+    keys_checked: bool = False
+    into_empty: IntoEmpty | None = None
+    arranged: SortOrder | None = None
+    called: str | None = None
     branch: str = MAIN
     token: str | None = None
     snapshot_properties: Mapping[str, str] = field(default_factory=dict)
     options: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def name(self) -> str:
+        return self.called or self.mode.value
 
 
 class Command(Enum):
@@ -65,7 +84,11 @@ class Clause:
 
 @dataclass(frozen=True)
 class RowRequest:
-    """A DELETE or UPDATE of the rows `where` selects (one clause says what happens to them), or a MERGE of a source."""
+    """A DELETE or UPDATE of the rows `where` selects (one clause says what happens to them), or a MERGE of a source.
+
+    called: the operation on keys that this is, if it is one: those are always serializable, since a key must not come in twice.
+    only_new: a source row with a match is an error. grown_by: rows whose columns the table is to have under merge-schema.
+    """
 
     command: Command
     clauses: tuple[Clause, ...]
@@ -74,7 +97,14 @@ class RowRequest:
     on: str | Column | None = None
     target_alias: str = "t"
     source_alias: str = "s"
+    called: str | None = None
+    only_new: bool = False
+    grown_by: DataFrame | None = None
     branch: str = MAIN
     token: str | None = None
     snapshot_properties: Mapping[str, str] = field(default_factory=dict)
     options: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def name(self) -> str:
+        return self.called or self.command.value

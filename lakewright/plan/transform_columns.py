@@ -67,7 +67,7 @@ def with_transform(df: DataFrame, name: str, transform: Transform, source_type: 
     from pyspark.sql import functions as F
 
     if not isinstance(transform, BucketTransform):
-        return df.withColumn(name, _transform(transform, source_type, column))
+        return df.withColumn(name, transformed(transform, source_type, column))
     counted = _counted(source_type, column)
     if counted is not None:
         df = df.withColumn(name, murmur3_long(counted))
@@ -76,7 +76,15 @@ def with_transform(df: DataFrame, name: str, transform: Transform, source_type: 
     return df.withColumn(name, F.when(column.isNotNull(), F.col(name).bitwiseAND(F.lit(0x7FFFFFFF)) % F.lit(transform.num_buckets)))
 
 
-def _transform(transform: Transform, source_type: IcebergType, column: Column) -> Column:  # type: ignore[type-arg]
+def stays_in_partition(transform: Transform, source_type: IcebergType, old: Column, new: Column) -> Column:  # type: ignore[type-arg]
+    """Whether both values are of one partition; for buckets, whether they are the same, which is enough."""
+    if isinstance(transform, BucketTransform):
+        return old.eqNullSafe(new)
+    return transformed(transform, source_type, old).eqNullSafe(transformed(transform, source_type, new))
+
+
+def transformed(transform: Transform, source_type: IcebergType, column: Column) -> Column:  # type: ignore[type-arg]
+    """The result of any transform but bucket, which takes more than an expression."""
     from pyspark.sql import functions as F
 
     match transform:

@@ -6,14 +6,15 @@ from typing import TYPE_CHECKING
 
 from pyiceberg.types import NestedField
 
-from lakewright.plan.delta import DELETE
+from lakewright.plan.delta import ACTION, DELETE
 from lakewright.plan.filters import Filter, parse_where, resolving
 from lakewright.plan.overwrite import WholeFiles
 from lakewright.plan.request import Clause, RowRequest, Then
 from lakewright.read.native import quoted
 from lakewright.read.scan import FileScan, plan_scan
 from lakewright.rows.expressions import assignments, require_deterministic
-from lakewright.rows.row_plan import Located, RowContext, RowPlan, delta_plan, delta_rows, locate, moves_rows, no_rows, update_action
+from lakewright.rows.moves import moves_of, update_action
+from lakewright.rows.row_plan import Located, RowContext, RowPlan, delta_plan, delta_rows, locate, no_rows
 from lakewright.session import time_zone
 
 if TYPE_CHECKING:
@@ -40,8 +41,8 @@ def plan_change(context: RowContext, request: RowRequest) -> RowPlan:
         delta, plan = delta_rows(context, numbered, DELETE, 0, {}), delta_plan(context, located, values=(), assigned=(), once=False, in_one_task=in_one_task)
     else:
         assigned = tuple(values)
-        moves = moves_rows(context, read, assigned)
-        delta = delta_rows(context, numbered, update_action(moves), 0, values)
+        moves = moves_of(context, read, assigned)
+        delta = delta_rows(context, numbered.withColumn(ACTION, update_action(context, moves, values, _old)), ACTION, 0, values)
         plan = delta_plan(context, located, values=assigned, assigned=assigned, once=True, moves=moves, in_one_task=in_one_task)
     return RowPlan(whole, read, delta, plan, chosen.iceberg, located.rows)
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from contextlib import AbstractContextManager
 from typing import Protocol
 
-from lakewright.commit.change import SnapshotChange, operation_of
+from lakewright.commit.change import SERIALIZABLE, SnapshotChange, operation_of
 from lakewright.commit.result import ROWS_COPIED, ROWS_DELETED, ROWS_INSERTED, ROWS_UPDATED, clause_rows
 from lakewright.errors import MultipleMatches
 from lakewright.options import DELETE_ISOLATION, DELETE_MODE, MERGE_ISOLATION, MERGE_MODE, UPDATE_ISOLATION, UPDATE_MODE
@@ -15,7 +15,7 @@ from lakewright.plan.overwrite import with_their_deletes
 from lakewright.plan.request import Clause, Command, RowRequest, Then
 from lakewright.read.scan import FileScan
 from lakewright.rows.change_rows import plan_change
-from lakewright.rows.matches import explain_matches
+from lakewright.rows.matches import explain_matches, require_new
 from lakewright.rows.merge import plan_merge
 from lakewright.rows.merge_source import MergeSource
 from lakewright.rows.row_plan import RowContext, RowPlan
@@ -38,6 +38,8 @@ def change_rows(context: RowContext, request: RowRequest, source: MergeSource | 
     """The change that carries out the request; None where no row is concerned."""
     with progress.phase("plan"), running(context.spark, f"lakewright-{context.write.run_id}", context.table):
         plan = plan_change(context, request) if source is None else plan_merge(context, request, source)
+        if request.only_new and source is not None:
+            require_new(plan, source, request, context.table)
     with progress.phase("write"):
         made = _materialised(context, request, plan)
     if not (plan.whole or made.touched or made.added):
@@ -69,11 +71,12 @@ def _change(context: RowContext, request: RowRequest, plan: RowPlan, made: Mater
         rows_read=True,
         branch=request.branch,
         read_snapshot_id=context.head.snapshot_id if context.head else None,
-        isolation=context.options[ISOLATION[request.command]],
+        isolation=SERIALIZABLE if request.called else context.options[ISOLATION[request.command]],
         filter=plan.filter,
         token=request.token,
         properties={**request.snapshot_properties, **_counts(request.clauses, plan.whole, made)},
-        command=request.command.value,
+        command=request.name,
+        is_always_serializable=request.called is not None,
     )
 
 

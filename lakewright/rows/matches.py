@@ -8,11 +8,12 @@ import sqlglot
 from sqlglot import exp
 from sqlglot.errors import SqlglotError
 
-from lakewright.errors import LakewrightError, MultipleMatches
+from lakewright.errors import DuplicateKey, LakewrightError, MultipleMatches
 from lakewright.plan.names import match_name
 from lakewright.plan.request import RowRequest
 from lakewright.read.layout import FILE, POSITION
 from lakewright.read.native import quoted
+from lakewright.rows.merge_source import SOURCE_ROW, MergeSource
 from lakewright.rows.row_plan import RowContext, RowPlan
 from lakewright.write.delta_messages import place_of_match
 
@@ -29,6 +30,21 @@ def explain_matches(context: RowContext, request: RowRequest, plan: RowPlan, err
         f"The merge into {context.table} found several source rows for one row of the table{which}. Nothing was changed. "
         "Keep one source row per key, for example with dropDuplicates.",
         table=context.table,
+    )
+
+
+def require_new(plan: RowPlan, source: MergeSource, request: RowRequest, table: str) -> None:
+    """Raise DuplicateKey if a source row has a match."""
+    found = None if plan.matches is None else plan.matches.select(SOURCE_ROW).first()
+    if found is None:
+        return
+    row = source.rows.where(f"{SOURCE_ROW} = {found[0]}").select(*map(quoted, source.columns)).first()
+    named = {} if row is None else {name: row[name] for name in source.columns if isinstance(request.on, str) and quoted(name) in request.on}
+    shown = ", ".join(f"{name} = {value!r}" for name, value in named.items())
+    raise DuplicateKey(
+        f"A record for {table} has a key that is already there: {shown or 'its first columns are ' + str(row and row[:3])}. Nothing was written. "
+        "Use upsert to replace rows, or insert(…, drop_duplicates=True) to leave those records out.",
+        table=table,
     )
 
 

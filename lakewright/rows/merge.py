@@ -29,7 +29,8 @@ from lakewright.rows.expressions import assignments, condition_of, explaining, r
 from lakewright.rows.kept import kept
 from lakewright.rows.merge_source import SOURCE_ROW, MergeSource, pruning_filter
 from lakewright.rows.merge_values import clause_values
-from lakewright.rows.row_plan import Located, RowContext, RowPlan, delta_plan, delta_rows, locate, moves_rows, no_rows, update_action
+from lakewright.rows.moves import Moves, moves_of, update_action
+from lakewright.rows.row_plan import Located, RowContext, RowPlan, delta_plan, delta_rows, locate, no_rows
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -43,9 +44,10 @@ def plan_merge(context: RowContext, request: RowRequest, source: MergeSource) ->
     keep_all = any(c.when is When.NOT_MATCHED_BY_SOURCE for c in request.clauses)
     read_filter = AlwaysTrue() if keep_all else pruning_filter(context, request, source)
     scan = plan_scan(context.state.io, context.metadata, context.head, read_filter, with_metrics=True)
-    if not scan.files:
+    files = scan.files if source.index is None or keep_all else tuple(source.index.candidates(context, source, scan.files))
+    if not files:
         return merge.inserts_only(read_filter)
-    located = locate(context, scan.files)
+    located = locate(context, files)
     return merge.planned(located, keep_all, read_filter)
 
 
@@ -58,8 +60,8 @@ class _Merge:
     def inserts_only(self, read_filter: BooleanExpression) -> RowPlan:
         target = no_rows(self.context).alias(self.request.target_alias)
         joined = self._joined(target, keep_all=False)
-        self._updates(target, joined)
-        self._choice(target, joined, moves=False)
+        updates = self._updates(target, joined)
+        self._choice(target, joined, updates, Moves.NONE)
         inserted = self._inserted(self.source.rows)
         values = self._all_fields
         plan = delta_plan(self.context, None, values=tuple(values), assigned=(), once=False, inserts=True)
@@ -73,10 +75,10 @@ class _Merge:
         joined = self._joined(target, keep_all)
         updates = self._updates(target, joined)
         assigned = tuple(f.field_id for f in context.schema.fields if any(f.field_id in values for values in updates.values()))
-        moves = bool(updates) and moves_rows(context, located.files, assigned)
+        moves = moves_of(context, located.files, assigned) if updates else Moves.NONE
         inserts = any(c.then is Then.INSERT for c in request.clauses)
         fields = [f for f in context.schema.fields if inserts or f.field_id in assigned]
-        number, action = self._choice(target, joined, moves)
+        number, action = self._choice(target, joined, updates, moves)
         chosen = located.numbered(context.spark, joined.withColumns({CLAUSE: number, ACTION: action}).where(F.col(ACTION).isNotNull()))
         values = {f.field_id: self._chosen_value(f, updates, assigned) for f in fields}
         with explaining("merge", context.table):
@@ -84,11 +86,12 @@ class _Merge:
         changed = kept(changed) if inserts else changed
         delta = self._with_inserts(changed) if inserts else changed
         plan = delta_plan(context, located, values=[f.field_id for f in fields], assigned=assigned, once=self._once, moves=moves, inserts=inserts)
-        return RowPlan((), located.files, delta, plan, read_filter, located.rows, self._relied(located, changed) if inserts else frozenset())
+        relied = self._relied(located, changed) if inserts else frozenset[str]()
+        return RowPlan((), located.files, delta, plan, read_filter, located.rows, relied, changed if inserts else None)
 
     def _relied(self, located: Located, changed: DataFrame) -> frozenset[str]:
         """Files with a match, where another order of commits would show: a row that goes from them is one to insert."""
-        if self.context.options[MERGE_ISOLATION] != SERIALIZABLE:
+        if self.context.options[MERGE_ISOLATION] != SERIALIZABLE and not self.request.called:
             return frozenset()
         return frozenset(located.targets[row[0]].file.scan.data_file.file_path for row in changed.select(FILE).distinct().collect())
 
@@ -118,7 +121,7 @@ class _Merge:
         matched = [c for c in self.request.clauses if c.when is When.MATCHED]
         return bool(matched) and not (len(matched) == 1 and matched[0].then is Then.DELETE and matched[0].condition is None)
 
-    def _choice(self, target: DataFrame, joined: DataFrame, moves: bool) -> tuple[Column, Column]:
+    def _choice(self, target: DataFrame, joined: DataFrame, updates: Mapping[int, Values], moves: Moves) -> tuple[Column, Column]:
         """The clause that applies to a joined row, and its action: MATCH where no clause does, null for a row the source does not have."""
         from pyspark.sql import functions as F
 
@@ -129,7 +132,7 @@ class _Merge:
                 continue
             applies = (is_match if clause.when is When.MATCHED else ~is_match) & condition_of(clause.condition)
             number = F.when(applies, F.lit(n)).otherwise(number)
-            action = F.when(applies, F.lit(DELETE if clause.then is Then.DELETE else update_action(moves))).otherwise(action)
+            action = F.when(applies, F.lit(DELETE) if clause.then is Then.DELETE else update_action(self.context, moves, updates[n], self._old)).otherwise(action)
         with explaining("condition of the merge", self.context.table):
             joined.select(number, action)
             target.select(*(condition_of(c.condition) for c in self.request.clauses if c.when is When.NOT_MATCHED_BY_SOURCE))

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import reduce
 from operator import and_
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 import sqlglot
 from pyiceberg.expressions import AlwaysFalse, AlwaysTrue, And, BooleanExpression, GreaterThanOrEqual, LessThanOrEqual, Reference
@@ -27,6 +27,7 @@ from lakewright.session import time_zone
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
+    from lakewright.read.scan import FileScan
     from lakewright.rows.row_plan import RowContext
 
 SOURCE_ROW = "_lw_source_row"
@@ -46,15 +47,23 @@ class SourceKey:
     expression: str
 
 
+class Index(Protocol):
+    """Finds the files that may have rows of a batch's keys. It may name files too many, and never leaves one out."""
+
+    def candidates(self, context: RowContext, source: MergeSource, files: Sequence[FileScan]) -> Sequence[FileScan]: ...
+
+
 @dataclass(frozen=True)
 class MergeSource:
-    """The checkpointed source; ranges: least and greatest value of each key expression, None where all are null; hashed: the keys of SOURCE_HASH."""
+    """The checkpointed source; ranges: least and greatest value of each key expression, None where all are null; hashed: the keys of SOURCE_HASH.
+    index: what knows better than ranges which files can have a match."""
 
     rows: DataFrame
     columns: tuple[str, ...]
     count: int
     ranges: dict[str, tuple[Any, Any] | None]
     hashed: tuple[SourceKey, ...] = ()
+    index: Index | None = None
 
     @property
     def is_small(self) -> bool:

@@ -11,16 +11,17 @@ from pyiceberg.schema import Schema
 from lakewright.commit.store import TableState
 from lakewright.format.metadata import Metadata, Snapshot
 from lakewright.options import TARGET_FILE_SIZE, Options
-from lakewright.plan.delta import ACTION, CLAUSE, COPY_ON_WRITE, FILE, MOVE, POSITION, ROW_ID, UPDATE, DeltaPlan, TargetFile, value_column
+from lakewright.plan.delta import ACTION, CLAUSE, COPY_ON_WRITE, FILE, MOVE, POSITION, ROW_ID, DeltaPlan, TargetFile, value_column
 from lakewright.plan.targets import FIRST_ROW, plan_targets, with_targets
 from lakewright.plan.types import spark_struct
 from lakewright.plan.write_plan import WritePlan
 from lakewright.read.arrow_scan import arrow_read
 from lakewright.read.located import STORED_ROW_ID, located_rows
 from lakewright.read.scan import FileScan
+from lakewright.rows.moves import Moves
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
 
     from pyspark.sql import Column, DataFrame, SparkSession
 
@@ -53,7 +54,8 @@ class RowContext:
 @dataclass(frozen=True)
 class RowPlan:
     """whole: files that go with all their rows, unread. delta: the rest, None if there is none. read: the files the delta may touch.
-    relied: paths of files whose rows decided about others, such as those that kept source rows from being inserted."""
+    relied: paths of files whose rows decided about others, such as those that kept source rows from being inserted. matches: the source
+    rows that have one, where that is known."""
 
     whole: tuple[FileScan, ...] = ()
     read: tuple[FileScan, ...] = ()
@@ -62,6 +64,7 @@ class RowPlan:
     filter: BooleanExpression = field(default_factory=AlwaysTrue)
     located: DataFrame | None = None
     relied: frozenset[str] = frozenset()
+    matches: DataFrame | None = None
 
 
 @dataclass(frozen=True)
@@ -90,24 +93,8 @@ def locate(context: RowContext, files: Sequence[FileScan]) -> Located:
     return Located(tuple(files), targets, rows, names)
 
 
-def moves_rows(context: RowContext, files: Iterable[FileScan], assigned: Iterable[int]) -> bool:
-    """Whether updated rows have to leave their file: always when merging on read, else when they may change partition."""
-    if context.mode != COPY_ON_WRITE:
-        return True
-    specs = {f.data_file.spec_id for f in files} | {context.write.spec.spec_id}
-    sources = {f.source_id for spec_id in specs for f in context.metadata.specs[spec_id].fields}
-    changed = set(assigned)
-    return any(_top_level(context, source) in changed for source in sources)
-
-
-def _top_level(context: RowContext, field_id: int) -> int:
-    name = context.schema.find_column_name(field_id)
-    top = next((f for f in context.schema.fields if name is not None and (f.name == name or name.startswith(f.name + "."))), None)
-    return field_id if top is None else top.field_id
-
-
-def delta_plan(context: RowContext, located: Located | None, *, values: Sequence[int], assigned: Sequence[int], once: bool, moves: bool = False, inserts: bool = False, in_one_task: bool = False) -> DeltaPlan:
-    """moves: updated rows go to other files, with the columns that are not assigned as the old ones have them."""
+def delta_plan(context: RowContext, located: Located | None, *, values: Sequence[int], assigned: Sequence[int], once: bool, moves: Moves = Moves.NONE, inserts: bool = False, in_one_task: bool = False) -> DeltaPlan:
+    """moves: which updated rows go to other files, with the columns that are not assigned as the old ones have them."""
     files = located.files if located else ()
     return DeltaPlan(
         write=context.write,
@@ -117,9 +104,9 @@ def delta_plan(context: RowContext, located: Located | None, *, values: Sequence
         mode=context.mode,
         format_version=context.metadata.format_version,
         values=tuple(values),
-        assigned=() if moves else tuple(assigned),
+        assigned=() if moves is Moves.ALL else tuple(assigned),
         once=once,
-        fetched=tuple(f.field_id for f in context.schema.fields if f.field_id not in assigned) if moves else (),
+        fetched=tuple(f.field_id for f in context.schema.fields if f.field_id not in assigned) if moves is not Moves.NONE else (),
         inserts=inserts,
         in_one_task=in_one_task,
     )
@@ -137,7 +124,3 @@ def delta_rows(context: RowContext, rows: DataFrame, action: str | int, clause: 
         *(value.alias(value_column(field_id)) for field_id, value in values.items()),
         *also,
     )
-
-
-def update_action(moves: bool) -> int:
-    return MOVE if moves else UPDATE

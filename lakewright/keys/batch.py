@@ -1,0 +1,143 @@
+"""The records of one keyed operation: read once, in the table's types, checked, and combined to one for each key."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import reduce
+from operator import or_
+from typing import TYPE_CHECKING, Any
+
+from pyiceberg.schema import Schema
+from pyiceberg.types import DateType as IcebergDate
+from pyiceberg.types import IntegerType, LongType
+
+from lakewright.errors import ColumnNotFound, DuplicateKey, NullKey
+from lakewright.keys.combine import DELETED, RESET, combine
+from lakewright.keys.definition import Definition
+from lakewright.keys.engines import Engine
+from lakewright.options import Options
+from lakewright.plan.names import did_you_mean, match_name
+from lakewright.plan.project import projected_columns
+from lakewright.plan.schema import Reconciled
+from lakewright.read.native import quoted
+from lakewright.rows.expressions import condition_of, explaining
+from lakewright.rows.kept import kept
+from lakewright.rows.merge_source import HASHED, RANGED, SOURCE_HASH, SOURCE_ROW, Index, MergeSource, SourceKey
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame
+
+KEY_HASH = "_lw_key_hash"
+
+
+@dataclass(frozen=True)
+class Batch:
+    """source: one record for each key, with the table's columns that the records have, and DELETED. given: how many came."""
+
+    source: MergeSource
+    columns: tuple[str, ...]
+    given: int
+    has_deletes: bool
+
+
+def read_batch(
+    df: DataFrame,
+    fitted: Reconciled,
+    definition: Definition,
+    engine: Engine,
+    options: Options,
+    *,
+    delete_when: str | Column | None = None,
+    combine_before: bool = True,
+    index: Index | None = None,
+) -> Batch:
+    """Read the records. Raises NullKey, and DuplicateKey where duplicates are not to be combined."""
+    from pyspark.sql import functions as F
+
+    table = definition.table
+    with explaining("delete_when", table):
+        deleted = F.lit(False) if delete_when is None else condition_of(delete_when)
+        rows = df.select(*projected_columns(fitted), deleted.alias(DELETED), F.lit(False).alias(RESET), F.monotonically_increasing_id().alias(SOURCE_ROW))
+    rows = rows.withColumns({column: F.expr(text).cast(rows.schema[column].dataType) for column, text in engine.first.items()}) if engine.first else rows
+    keys = [F.expr(part.of(None)) for part in definition.key]
+    rows = kept(rows.withColumn(SOURCE_HASH, F.xxhash64(*keys)), eager=False)
+    found = _looked_at(rows, definition, keys)
+    if found["nulls"]:
+        raise NullKey(
+            f"{found['nulls']} of {found['rows']} records for {table} have no key ({', '.join(part.text for part in definition.key)} is null); filter them out, "
+            "or give on_record_error='quarantine' to set them aside. Nothing was written.",
+            table=table,
+            column=definition.key[0].text,
+        )
+    ranges = _ranges(found, definition)
+    count = found["rows"]
+    if count and found["most"] > 1:
+        if not combine_before and _has_duplicates(rows, keys):
+            raise DuplicateKey(f"The batch for {table} has several records of one key, and combine_before=False says it has not. Leave that out to have them combined.", table=table)
+        rows = kept(combine(rows, definition, engine, options, most=found["most"]), eager=False)
+        count = rows.count()
+    columns = tuple(a.field.name for a in fitted.columns)
+    source = MergeSource(rows, columns, count, ranges, _hashed(definition), index)
+    return Batch(source, columns, found["rows"], delete_when is not None)
+
+
+def _looked_at(rows: DataFrame, definition: Definition, keys: list[Column]) -> Any:
+    """Number of records, of those without a key, the most that may share one, and the range of each key column; all in the job that keeps them."""
+    from pyspark.sql import functions as F
+
+    is_null = reduce(or_, (key.isNull() for key in keys))
+    ranged = _ranged(definition)
+    low = [F.min(quoted(name)).alias(f"low{n}") for n, name in enumerate(ranged)]
+    high = [F.max(quoted(name)).alias(f"high{n}") for n, name in enumerate(ranged)]
+    hashed = rows.groupBy(F.col(SOURCE_HASH).alias(KEY_HASH)).agg(F.count("*").alias("n"), F.count_if(is_null).alias("nulls"), *low, *high)
+    bounds = [bound for n in range(len(ranged)) for bound in (F.min(f"low{n}").alias(f"low{n}"), F.max(f"high{n}").alias(f"high{n}"))]
+    found = hashed.agg(F.coalesce(F.sum("n"), F.lit(0)).alias("rows"), F.coalesce(F.max("n"), F.lit(0)).alias("most"), F.coalesce(F.sum("nulls"), F.lit(0)).alias("nulls"), *bounds)
+    return found.collect()[0]
+
+
+def _has_duplicates(rows: DataFrame, keys: list[Column]) -> bool:
+    from pyspark.sql import functions as F
+
+    named = [key.alias(f"k{n}") for n, key in enumerate(keys)]
+    return bool(rows.select(*named).groupBy(*(f"k{n}" for n in range(len(keys)))).count().where(F.col("count") > 1).head(1))
+
+
+def _ranged(definition: Definition) -> list[str]:
+    return [part.column for part in definition.key if part.column is not None and part.is_top_level and isinstance(_type(definition, part.column), RANGED)]
+
+
+def _ranges(found: Any, definition: Definition) -> dict[str, tuple[Any, Any] | None]:
+    return {name: None if found[f"low{n}"] is None else (found[f"low{n}"], found[f"high{n}"]) for n, name in enumerate(_ranged(definition))}
+
+
+def _hashed(definition: Definition) -> tuple[SourceKey, ...]:
+    """The key's columns, unless it is one number, which Spark looks up as it is, or has a part that is no column."""
+    columns = [part.column for part in definition.key if part.column is not None and part.is_top_level]
+    types = [_type(definition, name) for name in columns]
+    if len(columns) < len(definition.key) or not all(isinstance(kind, HASHED) for kind in types):
+        return ()
+    if len(columns) == 1 and isinstance(types[0], IntegerType | LongType | IcebergDate):
+        return ()
+    return tuple(SourceKey(part.column or "", kind, part.of("new")) for part, kind in zip(definition.key, types, strict=True))
+
+
+def _type(definition: Definition, column: str) -> Any:
+    return definition.schema.find_field(column).field_type
+
+
+def record_schema(definition: Definition, given: Iterable[str], *, only_given: bool, with_ordering: bool = True) -> Schema:
+    """What records have to fit: the table's columns, or those of them that are given; all may be null here, as records of deletions are."""
+    from lakewright.read.prune import optional_schema
+
+    names = list(given)
+    for part in (*definition.key, *(definition.ordering if with_ordering else ())):
+        for source in part.sources:
+            if match_name(source, names) is None:
+                raise ColumnNotFound(
+                    f"Records for {definition.table} need column {source!r}, which is part of its key or ordering. {did_you_mean(source, names)}", table=definition.table, column=source
+                )
+    schema = optional_schema(definition.schema)
+    if not only_given:
+        return schema
+    return Schema(*(f for f in schema.fields if match_name(f.name, names) is not None), schema_id=schema.schema_id)
