@@ -24,6 +24,7 @@ from lakewright.commit.validate import require_branch
 from lakewright.errors import CommitOutcomeUnknown, InvalidOption, UnsupportedOperation
 from lakewright.format.metadata import Metadata
 from lakewright.format.storage import delete_file, delete_tree, explained, prune_empty_folders
+from lakewright.keys.changes import with_key_rules
 from lakewright.keys.definition import is_keyed
 from lakewright.namespaces import as_text
 from lakewright.options import ISOLATION, LEASE_SECONDS, MERGE_SCHEMA, Options, resolve
@@ -95,6 +96,7 @@ class Transaction:
 
     def change(self, step: MetadataChange) -> None:
         """Add a change of metadata, checked at once against the table as this transaction has it so far."""
+        step = with_key_rules(step, self.state.name)
         self._working = apply(self._working, step.updates(self._working))
         self._steps.append(step)
 
