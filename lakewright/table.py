@@ -24,7 +24,7 @@ from lakewright.format.metadata import Metadata, Snapshot
 from lakewright.keys.arrange import Arrangement, Partitioner
 from lakewright.keys.definition import is_keyed
 from lakewright.keys.engines import Function
-from lakewright.keys.guard import check_keyed
+from lakewright.keys.guard import within_keys
 from lakewright.keys.operations import QUARANTINE, SAVED, KeyRequest, Operation, Prepared, check_on_error, prepare
 from lakewright.keys.quarantine import quarantined
 from lakewright.maintain.orphans import Removed, remove_orphans
@@ -201,7 +201,7 @@ class Table:
 
     def _change_rows(self, request: RowRequest) -> Commit:
         self.refresh()
-        check_keyed(request, self._state.metadata, self.name)
+        request = within_keys(request, self._state.metadata, self.name)
         source = self._source(request)
         return self._planned_until_it_holds(request.name, lambda tx: tx.change_rows(request, source), self._replans(request.options, REPLANS))
 

@@ -87,7 +87,7 @@ class RowRequest:
     """A DELETE or UPDATE of the rows `where` selects (one clause says what happens to them), or a MERGE of a source.
 
     called: the operation on keys that this is, if it is one: those are always serializable, since a key must not come in twice.
-    only_new: a source row with a match is an error. grown_by: rows whose columns the table is to have under merge-schema.
+    only_new: a source row with a match is an error. unique: fields of which no two inserted rows may have the same values. grown_by: rows whose columns the table is to have under merge-schema.
     """
 
     command: Command
@@ -99,6 +99,7 @@ class RowRequest:
     source_alias: str = "s"
     called: str | None = None
     only_new: bool = False
+    unique: tuple[int, ...] = ()
     grown_by: DataFrame | None = None
     branch: str = MAIN
     token: str | None = None
@@ -108,3 +109,8 @@ class RowRequest:
     @property
     def name(self) -> str:
         return self.called or self.command.value
+
+    @property
+    def is_always_serializable(self) -> bool:
+        """Whether it adds keys to a keyed table."""
+        return self.called is not None or bool(self.unique)

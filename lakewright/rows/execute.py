@@ -15,7 +15,7 @@ from lakewright.plan.overwrite import with_their_deletes
 from lakewright.plan.request import Clause, Command, RowRequest, Then
 from lakewright.read.scan import FileScan
 from lakewright.rows.change_rows import plan_change
-from lakewright.rows.matches import explain_matches, require_new
+from lakewright.rows.matches import explain_matches, require_new, require_unique
 from lakewright.rows.merge import plan_merge
 from lakewright.rows.merge_source import MergeSource
 from lakewright.rows.row_plan import RowContext, RowPlan
@@ -40,6 +40,8 @@ def change_rows(context: RowContext, request: RowRequest, source: MergeSource | 
         plan = plan_change(context, request) if source is None else plan_merge(context, request, source)
         if request.only_new and source is not None:
             require_new(plan, source, request, context.table)
+        if request.unique:
+            require_unique(plan, request, context.schema, context.table)
     with progress.phase("write"):
         made = _materialised(context, request, plan)
     if not (plan.whole or made.touched or made.added):
@@ -71,12 +73,12 @@ def _change(context: RowContext, request: RowRequest, plan: RowPlan, made: Mater
         rows_read=True,
         branch=request.branch,
         read_snapshot_id=context.head.snapshot_id if context.head else None,
-        isolation=SERIALIZABLE if request.called else context.options[ISOLATION[request.command]],
+        isolation=SERIALIZABLE if request.is_always_serializable else context.options[ISOLATION[request.command]],
         filter=plan.filter,
         token=request.token,
         properties={**request.snapshot_properties, **_counts(request.clauses, plan.whole, made)},
         command=request.name,
-        is_always_serializable=request.called is not None,
+        is_always_serializable=request.is_always_serializable,
     )
 
 

@@ -5,10 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import sqlglot
+from pyiceberg.schema import Schema
 from sqlglot import exp
 from sqlglot.errors import SqlglotError
 
 from lakewright.errors import DuplicateKey, LakewrightError, MultipleMatches
+from lakewright.plan.delta import ACTION, INSERT, value_column
 from lakewright.plan.names import match_name
 from lakewright.plan.request import RowRequest
 from lakewright.read.layout import FILE, POSITION
@@ -46,6 +48,19 @@ def require_new(plan: RowPlan, source: MergeSource, request: RowRequest, table: 
         "Use upsert to replace rows, or insert(…, drop_duplicates=True) to leave those records out.",
         table=table,
     )
+
+
+def require_unique(plan: RowPlan, request: RowRequest, schema: Schema, table: str) -> None:
+    """Raise DuplicateKey if two rows to insert have one key."""
+    from pyspark.sql import functions as F
+
+    if plan.delta is None:
+        return
+    keys = [value_column(field_id) for field_id in request.unique]
+    twice = plan.delta.where(F.col(ACTION) == INSERT).groupBy(*keys).count().where(F.col("count") > 1).first()
+    if twice is not None:
+        shown = ", ".join(f"{schema.find_column_name(field_id)} = {twice[key]!r}" for field_id, key in zip(request.unique, keys, strict=True))
+        raise DuplicateKey(f"The merge into {table} would insert several rows of one key: {shown}. Nothing was written. Keep one source row per key, or use upsert, which combines them.", table=table)
 
 
 def _row(context: RowContext, request: RowRequest, plan: RowPlan, path: str, position: int) -> str | None:

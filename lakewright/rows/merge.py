@@ -91,7 +91,7 @@ class _Merge:
 
     def _relied(self, located: Located, changed: DataFrame) -> frozenset[str]:
         """Files with a match, where another order of commits would show: a row that goes from them is one to insert."""
-        if self.context.options[MERGE_ISOLATION] != SERIALIZABLE and not self.request.called:
+        if self.context.options[MERGE_ISOLATION] != SERIALIZABLE and not self.request.is_always_serializable:
             return frozenset()
         return frozenset(located.targets[row[0]].file.scan.data_file.file_path for row in changed.select(FILE).distinct().collect())
 

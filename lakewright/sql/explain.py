@@ -101,7 +101,7 @@ def _how(frames: Frames, statement: st.Insert, static: list[str]) -> str:
     if statement.replace_where is not None:
         return f"replace the rows where {statement.replace_where.text}"
     if not statement.overwrite:
-        return "append"
+        return "upsert by key" if statement.upsert else "append"
     if partition_overwrite_mode(frames.lake.spark) == "dynamic":
         return "replace the partitions that get rows"
     return f"replace the rows where {' AND '.join(static)}" if static else "replace all rows"

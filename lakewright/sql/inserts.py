@@ -1,4 +1,4 @@
-"""INSERT INTO, INSERT OVERWRITE and REPLACE WHERE as appends and overwrites."""
+"""INSERT INTO, INSERT OVERWRITE and REPLACE WHERE as appends and overwrites, UPSERT INTO as an upsert."""
 
 from __future__ import annotations
 
@@ -41,6 +41,8 @@ def insert(frames: Frames, statement: Insert) -> Commit:
     if statement.replace_where is not None:
         where = frames.expression(statement.replace_where, {statement.table.parts: table.name.rsplit(".", 1)[-1]})
         return table.overwrite(rows, where=where, **how)
+    if statement.upsert:
+        return table.upsert(rows, **how)
     if not statement.overwrite:
         return table.append(rows, **how)
     if partition_overwrite_mode(frames.lake.spark) == "dynamic":

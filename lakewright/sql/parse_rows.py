@@ -1,4 +1,4 @@
-"""INSERT, DELETE, UPDATE, MERGE, TRUNCATE."""
+"""INSERT, UPSERT, DELETE, UPDATE, MERGE, TRUNCATE."""
 
 from __future__ import annotations
 
@@ -10,9 +10,10 @@ QUERIES = ("SELECT", "WITH", "VALUES", "FROM", "TABLE", "(", "MAP", "REDUCE")
 
 
 def insert(cursor: Cursor) -> Statement | None:
+    upsert = cursor.at("UPSERT")
     start = cursor.next().start
     evolve = _with_schema_evolution(cursor)
-    overwrite = cursor.accept("OVERWRITE")
+    overwrite = not upsert and cursor.accept("OVERWRITE")
     if overwrite:
         if cursor.at("DIRECTORY") or cursor.at("LOCAL"):
             return None
@@ -24,7 +25,7 @@ def insert(cursor: Cursor) -> Statement | None:
     partition = _partition(cursor)
     if_not_exists = cursor.accept("IF", "NOT", "EXISTS")
     where = None
-    if cursor.accept("REPLACE", "WHERE"):
+    if not upsert and cursor.accept("REPLACE", "WHERE"):
         where = cursor.until("SELECT", "WITH", "VALUES", "FROM", "TABLE", what="the condition of REPLACE WHERE")
     by_name = cursor.accept("BY", "NAME")
     columns = None
@@ -32,7 +33,7 @@ def insert(cursor: Cursor) -> Statement | None:
         columns = tuple(str(c) for c in cursor.listed(lambda: cursor.identifier("a column")))
     if not cursor.peek().text or (cursor.peek().word or cursor.peek().text) not in QUERIES:
         raise cursor.error("Expected VALUES or a query")
-    return Insert(start, table, cursor.rest(), overwrite, partition, columns, by_name, evolve, where, if_not_exists)
+    return Insert(start, table, cursor.rest(), overwrite, partition, columns, by_name, evolve, where, if_not_exists, upsert)
 
 
 def delete(cursor: Cursor) -> Statement:

@@ -14,6 +14,7 @@ from lakewright.sql.statements import Explain, Query, Statement
 _STYLES = ("EXTENDED", "CODEGEN", "COST", "FORMATTED")
 _BY_WORD: dict[str, Callable[[Cursor], Statement | None]] = {
     "INSERT": insert,
+    "UPSERT": insert,
     "DELETE": delete,
     "UPDATE": update,
     "MERGE": merge,

@@ -50,6 +50,7 @@ class Insert(Statement):
     evolve: bool = False
     replace_where: Slice | None = None
     if_not_exists: bool = False
+    upsert: bool = False
 
 
 @dataclass(frozen=True)

@@ -186,9 +186,35 @@ def test_keys_and_orderings_of_every_kind(lake: Lake, key: Any, ordering: Any, r
 def test_plain_statements_leave_keys_alone(lake: Lake, table: Table) -> None:
     with pytest.raises(UnsupportedOperation, match="assigns the key"):
         table.update({"id": "id + 1"})
-    with pytest.raises(UnsupportedOperation, match="use upsert"):
-        table.merge(records(lake, C), on="t.id = s.id").when_not_matched_insert_all().execute()
+    with pytest.raises(UnsupportedOperation, match="look its key up"):
+        table.merge(records(lake, C), on="t.id = s.id + 1").when_not_matched_insert_all().execute()
+    with pytest.raises(UnsupportedOperation, match="look its key up"):
+        table.merge(records(lake, C), on="t.id = s.id").when_not_matched_insert({"id": "s.id + 1", "at": "s.at"}).execute()
     with pytest.raises(UnsupportedOperation, match="has a key"), table.transaction() as tx:
         tx.append(records(lake, C))
     table.update({"fare": "fare + 1"}, where="id = 1")
     assert rows(table) == [(1, "eu", 2.0, 10), B]
+
+
+def test_a_merge_that_looks_keys_up_inserts_each_once(lake: Lake, table: Table) -> None:
+    merge = table.merge(records(lake, C, B), on="s.`ID` = t.id").when_matched_update_all().when_not_matched_insert_all()
+    merge.execute()
+    assert rows(table) == [A, B, C]
+    with pytest.raises(DuplicateKey, match="several rows of one key: id = 4"):
+        table.merge(records(lake, (4, "x", 1.0, 1), (4, "y", 1.0, 1)), on="t.id = s.id").when_not_matched_insert_all().execute()
+    assert rows(table) == [A, B, C]
+
+
+def test_in_sql(lake: Lake, table: Table) -> None:
+    lake.sql(f"UPSERT INTO {table.name} VALUES (1, 'us', 1.5D, 11), (3, 'eu', 3.0D, 10)")
+    with pytest.raises(DuplicateKey):
+        lake.sql(f"INSERT INTO {table.name} VALUES (3, 'eu', 3.0D, 10)")
+    assert rows(table) == [(1, "us", 1.5, 11), B, C]
+    lake.sql(f"INSERT OVERWRITE {table.name} VALUES (3, 'eu', 3.0D, 10)")
+    assert rows(table) == [C]
+    name = f"{table.name}_sql"
+    lake.sql(f"CREATE TABLE {name} (id bigint, v int) TBLPROPERTIES ('lakewright.key' = 'id')")
+    lake.sql(f"UPSERT INTO {name} (id, v) SELECT 1L, 1; UPSERT INTO {name} BY NAME SELECT 2 AS v, 1L AS id")
+    assert rows(lake.table(name)) == [(1, 2)] and lake.table(name).schema.identifier_field_names() == {"id"}
+    with pytest.raises(UnsupportedOperation, match="has no key"):
+        lake.sql(f"CREATE TABLE {name}_plain (id bigint); UPSERT INTO {name}_plain VALUES (1)")
