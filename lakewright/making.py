@@ -16,6 +16,7 @@ from lakewright.commit.store import UNPUBLISHED, Identifier, TableState, catalog
 from lakewright.config import absolute
 from lakewright.errors import InvalidOption
 from lakewright.format.storage import list_files
+from lakewright.keys.buckets import with_bucket
 from lakewright.keys.definition import KEY, ORDERING, is_keyed, joined, plain_columns
 from lakewright.keys.settings import check_settings
 from lakewright.plan.keys import with_key
@@ -64,9 +65,10 @@ class Shape:
                 raise InvalidOption(f"{table} has an ordering and no key; an ordering says which record of a key is the latest, so give key= too.", table=table)
             return columns
         plain = plain_columns(properties[KEY], columns)
-        made = columns if plain is None else with_key(columns, plain, table)
-        check_settings(properties, made, table)
-        return made
+        return columns if plain is None else with_key(columns, plain, table)
+
+    def partitions(self, columns: Schema, table: str) -> list[str]:
+        return with_bucket(list(self.partition_by), self.own_properties, columns, table)
 
 
 def first_state(lake: Lake, name: str, shape: Shape) -> TableState:
@@ -74,7 +76,8 @@ def first_state(lake: Lake, name: str, shape: Shape) -> TableState:
     version = checked_format_version(shape.format_version or (KEYED_FORMAT_VERSION if shape.is_keyed else None), name)
     identifier = namespaces.identifier(name)
     columns = shape.keyed(schema_from(shape.schema), name)
-    spec = build_spec(columns, shape.partition_by, table=name)
+    spec = build_spec(columns, shape.partitions(columns, name), table=name)
+    check_settings(shape.own_properties, columns, spec, name)
     order = build_sort_order(columns, shape.sort_by, table=name)
     lake.create_namespace(".".join(identifier[:-1]), if_not_exists=True)
     location = _new_location(lake, identifier) if shape.location is None else _given_location(lake, shape.location, name)
@@ -91,7 +94,8 @@ def replace(lake: Lake, name: str, shape: Shape, rows: DataFrame | None = None) 
     given = shape.keyed(schema_from(shape.schema), name)
     columns, last_column_id = replace_schema(given, old.schema, old.last_column_id)
     columns = Schema(*columns.fields, schema_id=columns.schema_id, identifier_field_ids=[columns.find_field(k).field_id for k in given.identifier_field_names()])
-    spec = build_spec(columns, shape.partition_by, spec_id=max(old.specs) + 1, last_partition_id=old.last_partition_id, table=name)
+    spec = build_spec(columns, shape.partitions(columns, name), spec_id=max(old.specs) + 1, last_partition_id=old.last_partition_id, table=name)
+    check_settings(shape.own_properties, columns, spec, name)
     spec = next((s for s in old.specs.values() if same_spec(s, spec)), spec)
     order = build_sort_order(columns, shape.sort_by, table=name)
     with Transaction(lake, state, operation="replace table") as tx:

@@ -146,6 +146,10 @@ REPLANS = declare("row-level-replans", "lakewright.row-level-replans", count, 3,
 # Keyed tables
 MERGE_ENGINE = declare("merge-engine", "lakewright.merge-engine", text, "latest", "What becomes of a key's row when another record comes: latest, first-row, partial-update, aggregate, expression or python:<module>:<function>. aggregate and expression take lakewright.merge.<column>.")
 PARTITION_CHANGE = declare("partition-change", "lakewright.partition-change", one_of("move", "keep", "error"), "move", "What an upsert does with a key whose record belongs to another partition: move the row, keep it and its partition columns, or fail.")
+BUCKET_MODE = declare("bucket-mode", "lakewright.bucket-mode", one_of("none", "fixed", "dynamic", "key-dynamic", "unaware", "postpone"), "none", "How rows of a partition are spread over files: fixed (a number of buckets by key), dynamic and key-dynamic (files filled to a number of rows), unaware (as they come), postpone (on a branch until a compaction).")
+BUCKET = declare("bucket", "lakewright.bucket", maybe(positive), None, "Number of buckets of the bucket mode fixed, and of postpone once compacted.")
+BUCKET_TARGET_ROWS = declare("bucket.target-rows", "lakewright.bucket.target-rows", positive, 2_000_000, "Rows a bucket of the modes dynamic and key-dynamic is filled to.")
+FIXED_AT_BATCH_WRITE = declare("postpone.fixed-at-batch-write", "lakewright.postpone.fixed-at-batch-write", boolean, False, "With the bucket mode postpone: batch writes go straight to buckets.")
 SHUFFLE_PARALLELISM = declare("shuffle-parallelism", "lakewright.shuffle-parallelism", maybe(positive), None, "Tasks that combine the records of a batch; default: Spark's own choice.")
 UPSERT_REPLANS = declare("upsert-replans", "lakewright.upsert-replans", count, 100, "How often an upsert, insert or delete by key that met a conflicting commit is planned again.")
 

@@ -22,10 +22,12 @@ from lakewright.commit.store import TableState
 from lakewright.errors import InvalidOption, StalePlan
 from lakewright.format.metadata import Metadata, Snapshot
 from lakewright.keys.arrange import Arrangement, Partitioner
+from lakewright.keys.buckets import first_buckets
 from lakewright.keys.definition import is_keyed
 from lakewright.keys.engines import Function
 from lakewright.keys.guard import within_keys
 from lakewright.keys.operations import QUARANTINE, SAVED, KeyRequest, Operation, Prepared, check_on_error, prepare
+from lakewright.keys.postpone import THROUGH, TO_DELETE, pending, pending_records
 from lakewright.keys.quarantine import quarantined
 from lakewright.maintain.orphans import Removed, remove_orphans
 from lakewright.maintain.statistics import analyze
@@ -177,6 +179,20 @@ class Table:
     def insert_overwrite(self, df: DataFrame, *, combine_before: bool = True, on_record_error: str = "fail", **how: Any) -> Commit:
         """Replace the partitions that df has rows for, buckets aside, and the rows of its keys in others."""
         return self._by_key(Operation.INSERT_OVERWRITE, df, on_record_error, combine_before=combine_before, **how)
+
+    def take_in(self) -> Commit | None:
+        """Bring records that wait on the branch of the bucket mode postpone to main, in their buckets; None where there are none."""
+        waiting = pending(self.refresh()._state.metadata)
+        if not waiting:
+            return None
+        spark, head = self._lake.spark, waiting[-1]
+        records = pending_records(spark, self._state, waiting)
+        options = resolve({}, session_options(spark), self.properties)
+        add = first_buckets(self._state.metadata, sum(int(s.summary.get("added-records", "0")) for s in waiting), options, self.name)
+        if add:
+            self.evolve_partitions(add=add)
+        properties = {THROUGH: str(head.snapshot_id)}
+        return self._change_keys(KeyRequest(Operation.UPSERT, records, delete_when=TO_DELETE, takes_in=head, token=f"postponed-{head.snapshot_id}", snapshot_properties=properties))
 
     def _by_key(self, operation: Operation, df: DataFrame, on_record_error: str, **given: Any) -> Commit:
         own = {f.name for f in fields(KeyRequest)}

@@ -153,7 +153,7 @@ class Transaction:
 
     def _step(self, request: WriteRequest | RowRequest, operation: str, make: Callable[[Options, Run], SnapshotChange | None]) -> None:
         """One change of rows: made unless its token is already committed, dropped whole if that fails."""
-        require_branch(self._working, request.branch, self.state.name)
+        require_branch(self._working, request.branch, self.state.name, may_be_new=isinstance(request, WriteRequest) and request.makes_branch)
         options = resolve(request.options, session_options(self.lake.spark), self._working.properties)
         self._options = self._options or options
         earlier = find_token(self._working, request.branch, request.token)
@@ -170,7 +170,7 @@ class Transaction:
             raise
         self._writes += 1
         if change is None:
-            self.commits += (nothing_written(self._working.head(request.branch), operation, self.run_id, request.token),)
+            self.commits += (nothing_written(self._working.head_if_any(request.branch), operation, self.run_id, request.token),)
         else:
             self._steps.append(change)
 
@@ -183,7 +183,7 @@ class Transaction:
             fitted = self._fitted(df, options)
             plan = self._plan(request, options, run.prefix, choose_engine(self._working.schema, options, self._working.location, self.lake.spark))
             rows = project(df, fitted)
-            head = self._working.head(request.branch)
+            head = self._working.head_if_any(request.branch)
             replacement = Replacement()
             if request.into_empty is IntoEmpty.TABLE:
                 require_empty(self.state, self._working, head)
@@ -218,6 +218,7 @@ class Transaction:
             properties={**self.lake.snapshot_properties(), **request.snapshot_properties},
             command=request.called,
             is_always_serializable=request.keys_checked,
+            makes_branch=request.makes_branch,
         )
 
     def _changed(self, request: RowRequest, source: MergeSource | None, options: Options, run: Run) -> SnapshotChange | None:
@@ -240,7 +241,7 @@ class Transaction:
             spark=self.lake.spark,
             state=self.state,
             metadata=self._working,
-            head=self._working.head(request.branch),
+            head=self._working.head_if_any(request.branch),
             options=options,
             mode=options[MODE[request.command]],
             write=self._plan(request, options, prefix, ARROW),

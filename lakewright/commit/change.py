@@ -50,6 +50,7 @@ class SnapshotChange:
     files the change deletes rows of or replaces: they must still be there, without further deletes. `rows_read` says that
     the change rests on the rows `filter` selected, as DELETE, UPDATE and MERGE do. `command` is what was asked for, where
     that says more than the operation: update, merge, upsert. `is_always_serializable`: no setting makes it less strict.
+    `makes_branch`: a branch that is not there begins with it.
     """
 
     operation: str
@@ -69,6 +70,7 @@ class SnapshotChange:
     properties: Mapping[str, str] = field(default_factory=dict)
     command: str | None = None
     is_always_serializable: bool = False
+    makes_branch: bool = False
 
     @property
     def name(self) -> str:

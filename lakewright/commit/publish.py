@@ -139,7 +139,7 @@ def _metadata_updates(step: MetadataChange, head: Metadata, working: Metadata, r
 def _snapshot_updates(
     head: TableState, step: SnapshotChange, working: Metadata, builder: SnapshotBuilder, attempt: int, requirements: list[Requirement]
 ) -> list[Update]:
-    require_branch(working, step.branch, head.name)
+    require_branch(working, step.branch, head.name, may_be_new=step.makes_branch)
     validate(head.io, step, working, head.name)
     snapshot = builder.build(working, attempt)
     parent = head.metadata.refs.get(step.branch, {}).get("snapshot-id")

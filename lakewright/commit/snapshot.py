@@ -52,7 +52,7 @@ class SnapshotBuilder:
 
     def build(self, base: Metadata, attempt: int) -> Json:
         """The snapshot as JSON, with every file it needs written."""
-        head = base.head(self.change.branch)
+        head = base.head_if_any(self.change.branch)
         inherited = self._manifests(head) if head else []
         tally = Tally()
         tally.add(self.change.added)

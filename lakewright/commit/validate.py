@@ -21,10 +21,10 @@ REWRITES_ONLY = {REPLACE}
 Later = tuple[Snapshot, list[ManifestFile]]
 
 
-def require_branch(metadata: Metadata, branch: str, table: str) -> None:
+def require_branch(metadata: Metadata, branch: str, table: str, *, may_be_new: bool = False) -> None:
     """Writes go to a branch that exists; tags and historical snapshots never change."""
     ref = metadata.refs.get(branch)
-    if ref is None and branch != MAIN:
+    if ref is None and branch != MAIN and not may_be_new:
         if branch.isdigit():
             raise NotABranch(f"{branch} is not a branch of {table}: a snapshot of the past cannot be written to. Make a branch at it with create_branch(name, at={branch}).", table=table)
         raise RefNotFound(f"{table} has no branch {branch!r}; create_branch({branch!r}) makes one.", table=table)
@@ -80,7 +80,7 @@ def deletes_fit_the_format(change: SnapshotChange, metadata: Metadata, table: st
 
 def snapshots_since(metadata: Metadata, change: SnapshotChange, table: str) -> Iterator[Snapshot]:
     """The snapshots of the branch that came after the one the plan read."""
-    head = metadata.head(change.branch)
+    head = metadata.head_if_any(change.branch)
     for snapshot in metadata.ancestors(head.snapshot_id if head else None):
         if snapshot.snapshot_id == change.read_snapshot_id:
             return
@@ -109,7 +109,7 @@ def no_further_deletes(io: FileIO, change: SnapshotChange, metadata: Metadata, l
     Else a replaced file would bring them back, a row both deleted and updated would live on, and a data file get a second
     deletion vector. Other files do not matter, so writers that are not at the same files do not conflict.
     """
-    head = metadata.head(change.branch)
+    head = metadata.head_if_any(change.branch)
     vectors = {f.referenced_data_file for f in change.added if f.is_vector and f.referenced_data_file is not None}
     paths = change.touched | change.removed | change.removed_vectors | vectors
     if head is None or not paths:

@@ -181,6 +181,10 @@ class Metadata:
             raise RefNotFound(f"There is no branch or tag {branch!r}; this table has {', '.join(sorted(self.refs)) or 'none'}.")
         return self.snapshot(ref["snapshot-id"])
 
+    def head_if_any(self, branch: str) -> Snapshot | None:
+        """The same, and None for a branch that a write is about to begin."""
+        return self.head(branch) if branch in self.refs else None
+
     def ancestors(self, snapshot_id: int | None) -> Iterator[Snapshot]:
         """The snapshot and its parents, newest first, as far back as the history is kept."""
         while snapshot_id is not None and snapshot_id in self._snapshots:

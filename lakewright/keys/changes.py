@@ -7,11 +7,14 @@ from dataclasses import replace
 from pyiceberg.schema import Schema
 
 from lakewright.commit.change import MetadataChange
+from lakewright.commit.metadata_changes import evolve_partitions
 from lakewright.commit.updates import Update, add_schema, apply
 from lakewright.errors import UnsupportedOperation
 from lakewright.format.metadata import Metadata
+from lakewright.keys.buckets import rescaled
 from lakewright.keys.definition import KEY, is_keyed, plain_columns
 from lakewright.keys.settings import check_settings
+from lakewright.options import BUCKET_MODE
 from lakewright.plan.keys import key_ids
 
 
@@ -21,7 +24,7 @@ def with_key_rules(change: MetadataChange, table: str) -> MetadataChange:
     def updates(metadata: Metadata) -> list[Update]:
         made = change.updates(metadata)
         after = apply(metadata, made) if made else metadata
-        if not made or not (is_keyed(metadata.properties) or is_keyed(after.properties)):
+        if not made or not any(_has_settings(m) for m in (metadata, after)):
             return made
         key_changed = metadata.properties.get(KEY) != after.properties.get(KEY)
         if key_changed:
@@ -31,11 +34,18 @@ def with_key_rules(change: MetadataChange, table: str) -> MetadataChange:
             raise UnsupportedOperation(
                 f"The key of {table} cannot change while it has rows, which may then have one key; write them to a new table with that key.", table=table
             )
-        if is_keyed(after.properties):
-            check_settings(after.properties, after.schema, table)
+        add, drop = rescaled(after, after.properties, table) if is_keyed(after.properties) else ([], [])
+        if add:
+            made = made + evolve_partitions(table, add, drop).updates(after)
+        final = apply(metadata, made)
+        check_settings(final.properties, final.schema, final.spec, table)
         return made
 
     return replace(change, updates=updates)
+
+
+def _has_settings(metadata: Metadata) -> bool:
+    return is_keyed(metadata.properties) or BUCKET_MODE.table_property in metadata.properties
 
 
 def _recorded(after: Metadata, table: str) -> list[Update]:

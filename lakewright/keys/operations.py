@@ -8,7 +8,7 @@ from enum import Enum
 from typing import TYPE_CHECKING, Any
 
 from lakewright.errors import InvalidOption
-from lakewright.format.metadata import Metadata
+from lakewright.format.metadata import Metadata, Snapshot
 from lakewright.keys.arrange import NOT_ARRANGED, Arrangement
 from lakewright.keys.batch import Batch, read_batch, record_schema
 from lakewright.keys.combine import DELETED, RESET
@@ -16,6 +16,7 @@ from lakewright.keys.definition import NEW, OLD, Definition, definition_of, read
 from lakewright.keys.engines import PARTIAL_UPDATE, Engine, Function, engine_of
 from lakewright.keys.index import index_of
 from lakewright.keys.partitions import has_buckets, has_partitions, in_partitions, kept_in_partition, partition_is_of_key
+from lakewright.keys.postpone import emptied, is_postponed, postpone
 from lakewright.options import CHECK_NULLABILITY, DISTRIBUTION, MERGE_SCHEMA, PARTITION_CHANGE, Options, resolve
 from lakewright.plan.names import match_name
 from lakewright.plan.request import MAIN, Clause, Command, IntoEmpty, RowRequest, Then, When, WriteMode, WriteRequest
@@ -46,7 +47,8 @@ SAVED = {WriteMode.APPEND: Operation.INSERT, WriteMode.OVERWRITE: Operation.OVER
 
 @dataclass(frozen=True)
 class KeyRequest:
-    """Records for a keyed table. delete_when: which of them delete their key's row. function: merges rows and records instead of the table's engine."""
+    """Records for a keyed table. delete_when: which of them delete their key's row. function: merges rows and records instead of the table's engine.
+    takes_in: the head of the branch that postponed records are from."""
 
     operation: Operation
     records: DataFrame
@@ -56,6 +58,7 @@ class KeyRequest:
     function: Function | None = None
     trust: bool = False
     arrange: Arrangement = NOT_ARRANGED
+    takes_in: Snapshot | None = None
     branch: str = MAIN
     token: str | None = None
     snapshot_properties: Mapping[str, str] = field(default_factory=dict)
@@ -86,18 +89,22 @@ class Prepared:
         """Plan and write as a step of the transaction."""
         metadata = tx.state.metadata
         match self.request.operation:
+            case Operation.UPSERT if is_postponed(self.options) and self.request.branch == MAIN and not self.request.takes_in:
+                postpone(tx, self)
             case Operation.BULK_INSERT:
                 tx.write(*self._bulk(metadata))
             case Operation.OVERWRITE:
-                tx.write(self._plain(WriteMode.OVERWRITE), self._rows)
+                tx.write(self.plain(WriteMode.OVERWRITE), self._rows)
             case Operation.INSERT_OVERWRITE if not has_partitions(metadata):
-                tx.write(self._plain(WriteMode.OVERWRITE), self._rows)
+                tx.write(self.plain(WriteMode.OVERWRITE), self._rows)
             case Operation.INSERT_OVERWRITE if not has_buckets(metadata) and partition_is_of_key(metadata, self.definition):
-                tx.write(self._plain(WriteMode.OVERWRITE_PARTITIONS), self._rows)
+                tx.write(self.plain(WriteMode.OVERWRITE_PARTITIONS), self._rows)
             case Operation.UPSERT | Operation.INSERT if not tx.has_rows(self.request.branch):
-                tx.write(self._plain(WriteMode.APPEND, into_empty=IntoEmpty.TABLE), self._rows)
+                tx.write(self.plain(WriteMode.APPEND, into_empty=IntoEmpty.TABLE), self._rows)
             case _:
                 tx.change_rows(self._merge(metadata), self.batch.source)
+        if self.request.takes_in is not None:
+            tx.change(emptied(self.request.takes_in.snapshot_id))
 
     def _merge(self, metadata: Metadata) -> RowRequest:
         return RowRequest(
@@ -113,14 +120,14 @@ class Prepared:
             **self._common,
         )
 
-    def _plain(self, mode: WriteMode, **how: Any) -> WriteRequest:
+    def plain(self, mode: WriteMode, **how: Any) -> WriteRequest:
         """A write that meets no key: the batch has each once, and the table has none of them, or only in what is replaced."""
         return WriteRequest(mode, keys_checked=True, called=self.request.operation.value, **how, **self._common)
 
     def _bulk(self, metadata: Metadata) -> tuple[WriteRequest, DataFrame]:
         into = None if self.request.trust else IntoEmpty.PARTITIONS if partition_is_of_key(metadata, self.definition) and has_partitions(metadata) else IntoEmpty.TABLE
         rows, order, distribution = self.request.arrange.applied(self._rows, self.definition, metadata)
-        request = self._plain(WriteMode.APPEND, into_empty=into, arranged=order)
+        request = self.plain(WriteMode.APPEND, into_empty=into, arranged=order)
         options = {**request.options, **({DISTRIBUTION.key: distribution} if distribution else {})}
         return replace(request, options=options, snapshot_properties={**request.snapshot_properties, **({TRUSTED: "true"} if self.request.trust else {})}), rows
 
@@ -203,6 +210,8 @@ def prepare(request: KeyRequest, metadata: Metadata, session: Mapping[str, Any],
     if deletes:
         engine = replace(engine, name="latest", values={}, first={}, function=None, takes_late=False)
         definition = replace(definition, ordering=())
+    if request.takes_in is not None:  # what the first record of a key does not bring was added when it was postponed
+        engine = replace(engine, first={})
     batch = read_batch(request.records, fitted, definition, engine, options, delete_when=request.delete_when, combine_before=request.combine_before, index=index_of(definition, options))
     return Prepared(request, definition, engine, batch, records, options)
 

@@ -4,13 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from pyiceberg.partitioning import PartitionSpec
 from pyiceberg.schema import Schema
 
-from lakewright.keys.definition import read_definition
+from lakewright.keys.buckets import check_buckets
+from lakewright.keys.definition import is_keyed, read_definition
 from lakewright.keys.engines import engine_of
 from lakewright.options import resolve
 
 
-def check_settings(properties: Mapping[str, str], schema: Schema, table: str) -> None:
+def check_settings(properties: Mapping[str, str], schema: Schema, spec: PartitionSpec, table: str) -> None:
+    """What a table's own settings ask for, whether it has a key or not."""
+    check_buckets(properties, schema, spec, table)
+    if not is_keyed(properties):
+        return
     definition = read_definition(properties, schema, table)
     engine_of(definition, resolve({}, {}, properties), [f.name for f in schema.fields])

@@ -8,7 +8,7 @@ from pyiceberg.partitioning import PartitionField, PartitionSpec
 from pyiceberg.table.sorting import NullOrder, SortDirection, SortField, SortOrder
 from pyiceberg.transforms import IdentityTransform, TruncateTransform, VoidTransform
 
-from lakewright.options import ADVISORY_PARTITION_SIZE, DISTRIBUTION, FANOUT, TARGET_FILE_SIZE, Options
+from lakewright.options import ADVISORY_PARTITION_SIZE, BUCKET_MODE, DISTRIBUTION, FANOUT, TARGET_FILE_SIZE, Options
 from lakewright.plan.partition_codes import code_column
 from lakewright.plan.transform_columns import source_column, with_transform
 from lakewright.plan.write_plan import WritePlan
@@ -25,6 +25,8 @@ def choose_distribution(spec: PartitionSpec, sort_order: SortOrder, options: Opt
     """none, hash or range: what was asked for, else range when sorted, hash when partitioned, none otherwise."""
     asked: str | None = options[DISTRIBUTION]
     partitioned, is_sorted = bool(partition_fields(spec)), not sort_order.is_unsorted
+    if asked is None and options[BUCKET_MODE] == "unaware":
+        return "range" if is_sorted else "none"
     if asked is None:
         return "range" if is_sorted else "hash" if partitioned else "none"
     if (asked == "hash" and not partitioned) or (asked == "range" and not partitioned and not is_sorted):

@@ -48,7 +48,7 @@ def plan_write(
         distribution=choose_distribution(spec, order, options),
         options=options,
         io_properties=io_properties,
-        bytes_per_row=bytes_per_row(metadata.head(branch)),
+        bytes_per_row=bytes_per_row(metadata.head_if_any(branch)),
     )
 
 

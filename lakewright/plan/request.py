@@ -31,7 +31,8 @@ class WriteRequest:
     """A write of a DataFrame. `where` limits an overwrite; None means the whole table.
 
     keys_checked: whether the rows of a keyed table are known to have one row for each key. into_empty: the rows, or their partitions,
-    may only go where there are none. arranged: an order for these rows other than the table's.
+    may only go where there are none. arranged: an order for these rows other than the table's. makes_branch: a branch
+    that is not there begins with them.
     """
 
     mode: WriteMode
@@ -41,6 +42,7 @@ class WriteRequest:
     into_empty: IntoEmpty | None = None
     arranged: SortOrder | None = None
     called: str | None = None
+    makes_branch: bool = False
     branch: str = MAIN
     token: str | None = None
     snapshot_properties: Mapping[str, str] = field(default_factory=dict)

@@ -1,0 +1,133 @@
+"""Bucket modes: where rows lie, and that it changes nothing about which rows there are."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from lakewright.errors import InvalidOption
+from lakewright.lake import Lake
+from lakewright.table import Table
+from tests.keys.kit import SCHEMA, keyed, records, rows
+
+A, B, C = (1, "eu", 1.0, 10), (2, "us", 2.0, 10), (3, "eu", 3.0, 10)
+
+
+def in_mode(lake: Lake, mode: str, **how: Any) -> Table:
+    properties = {"lakewright.bucket-mode": mode, **how.pop("properties", {})}
+    return keyed(lake, properties=properties, **how)
+
+
+def many(lake: Lake, start: int, end: int) -> Any:
+    return lake.spark.range(start, end).selectExpr("id", "'eu' as region", "double(id) as fare", "1 as at")
+
+
+@pytest.mark.feature("P5")
+def test_fixed_buckets_are_partitions_by_the_hash_of_the_key(lake: Lake) -> None:
+    table = in_mode(lake, "fixed", properties={"lakewright.bucket": "4"})
+    assert [str(f.transform) for f in table.spec.fields] == ["bucket[4]"]
+    commit = table.upsert(many(lake, 0, 100))
+    assert commit.added_files == 4, "one writer for each bucket"
+    table.upsert(records(lake, (7, "us", 0.0, 2)))
+    assert table.read().count() == 100 and rows(table, where="id = 7") == [(7, "us", 0.0, 2)]
+
+
+@pytest.mark.feature("P5")
+def test_fixed_buckets_are_rescaled(lake: Lake) -> None:
+    table = in_mode(lake, "fixed", properties={"lakewright.bucket": "4"})
+    table.upsert(many(lake, 0, 50))
+    before = rows(table)
+    table.set_properties({"lakewright.bucket": 16})
+    assert [str(f.transform) for f in table.spec.fields] == ["bucket[16]"] and rows(table) == before
+    table.upsert(records(lake, (7, "us", 0.0, 2), (70, "us", 0.0, 2)))
+    assert len(rows(table)) == 51 and rows(table, where="id = 7") == [(7, "us", 0.0, 2)]
+
+
+@pytest.mark.feature("P5")
+def test_postponed_records_wait_on_a_branch(lake: Lake) -> None:
+    table = in_mode(lake, "postpone", properties={"lakewright.bucket": "2"})
+    table.upsert(records(lake, A, B))
+    table.upsert(records(lake, (1, "us", 1.5, 11), C))
+    assert rows(table) == [] and len(rows(table, ref="postponed")) == 4
+    assert table.take_in() is not None
+    assert rows(table) == [(1, "us", 1.5, 11), B, C]
+    assert [str(f.transform) for f in table.spec.fields] == ["bucket[2]"]
+    assert table.take_in() is None and "postponed" not in table.iceberg.metadata.refs
+    deletions = lake.spark.createDataFrame([(1, None, None, 12, "D"), (9, "eu", 9.0, 1, "U")], SCHEMA + ", op string")
+    table.upsert(deletions, delete_when="op = 'D'")
+    table.upsert(records(lake, (2, "us", 0.0, 9)))
+    assert len(rows(table)) == 3
+    table.take_in()
+    assert rows(table) == [B, C, (9, "eu", 9.0, 1)]
+
+
+def test_what_lands_while_records_are_taken_in_waits_for_the_next(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
+    from lakewright import table as module
+
+    table = in_mode(lake, "postpone")
+    other = lake.table(table.name)
+    table.upsert(records(lake, A))
+    prepare = module.prepare
+
+    def late(*given: Any) -> Any:
+        monkeypatch.setattr(module, "prepare", prepare)
+        made = prepare(*given)
+        other.upsert(records(lake, B))
+        return made
+
+    monkeypatch.setattr(module, "prepare", late)
+    table.take_in()
+    assert rows(table) == [A]
+    table.take_in()
+    assert rows(table) == [A, B] and table.take_in() is None
+
+
+def test_counts_of_postponed_records_are_kept(lake: Lake) -> None:
+    properties = {"lakewright.merge-engine": "aggregate", "lakewright.merge.n": "count"}
+    table = in_mode(lake, "postpone", schema="id bigint, n bigint, at int", properties=properties)
+    table.upsert(records(lake, (1, None, 1), (1, None, 2), schema="id bigint, n bigint, at int"))
+    table.upsert(records(lake, (1, None, 3), schema="id bigint, n bigint, at int"))
+    table.take_in()
+    assert rows(table) == [(1, 3, 3)]
+
+
+@pytest.mark.feature("P5")
+def test_a_batch_may_go_straight_to_its_buckets(lake: Lake) -> None:
+    table = in_mode(lake, "postpone", properties={"lakewright.bucket": "2", "lakewright.postpone.fixed-at-batch-write": "true"})
+    table.upsert(records(lake, A, B))
+    assert rows(table) == [A, B] and "postponed" not in table.iceberg.metadata.refs
+
+
+@pytest.mark.feature("P5")
+def test_unaware_tables_take_rows_as_they_come(lake: Lake) -> None:
+    spread = many(lake, 0, 40).repartition(2)
+    plain = lake.create_table("keys.unaware", SCHEMA, partition_by=["truncate(20, id)"], properties={"lakewright.bucket-mode": "unaware"})
+    assert plain.append(spread).added_files == 4, "both tasks write both partitions"
+    assert plain.append(spread, distribution_mode="hash").added_files == 2
+
+
+@pytest.mark.parametrize(
+    ("mode", "how", "told"),
+    [
+        ("fixed", {}, "does not say how many"),
+        ("fixed", {"key": ["concat(region, id)"], "properties": {"lakewright.bucket": "4"}}, "no column to hash"),
+        ("dynamic", {"partition_by": ["region"]}, "use key-dynamic"),
+        ("key-dynamic", {"partition_by": ["bucket(2, id)"]}, "use dynamic"),
+        ("unaware", {}, "has a key"),
+        ("striped", {}, "one of none, fixed"),
+        ("postpone", {"properties": {"lakewright.bucket": "0"}}, "above 0"),
+    ],
+)
+def test_modes_that_do_not_fit(lake: Lake, mode: str, how: dict[str, Any], told: str) -> None:
+    with pytest.raises(InvalidOption, match=told):
+        in_mode(lake, mode, **how)
+
+
+@pytest.mark.parametrize("mode", ["fixed", "dynamic", "key-dynamic", "postpone"])
+def test_buckets_by_key_need_a_key(lake: Lake, mode: str) -> None:
+    with pytest.raises(InvalidOption, match="key"):
+        lake.create_table("keys.none", SCHEMA, properties={"lakewright.bucket-mode": mode, "lakewright.bucket": "4"})
+    table = lake.create_table(f"keys.none_{mode.replace('-', '_')}", SCHEMA)
+    with pytest.raises(InvalidOption, match="key"):
+        table.set_properties({"lakewright.bucket-mode": mode})
