@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import itertools
 import logging
-from collections.abc import Iterable, Mapping
+import time
+from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from pyiceberg.partitioning import PartitionSpec
@@ -20,10 +20,11 @@ from lakewright.commit.runs import list_runs, new_run_id
 from lakewright.commit.store import TableState
 from lakewright.errors import InvalidOption, StalePlan
 from lakewright.format.metadata import Metadata, Snapshot
+from lakewright.maintain.compact import compact, in_background
 from lakewright.maintain.orphans import Removed, remove_orphans
 from lakewright.maintain.statistics import analyze
-from lakewright.options import REPLANS, resolve
-from lakewright.plan.request import Clause, Command, RowRequest, Then, When, WriteMode, WriteRequest
+from lakewright.options import REPLANS, RETRY_TOTAL, resolve
+from lakewright.plan.request import Clause, Command, CompactRequest, RowRequest, Then, When, WriteMode, WriteRequest
 from lakewright.read import tables
 from lakewright.read.reader import read
 from lakewright.read.timetravel import resolve as resolve_snapshot
@@ -37,6 +38,7 @@ from lakewright.transaction import Transaction, request_fields
 from lakewright.write.engine import running
 
 if TYPE_CHECKING:
+    from concurrent.futures import Future
     from datetime import datetime
 
     from pyspark.sql import Column, DataFrame
@@ -124,23 +126,28 @@ class Table:
 
     def _write(self, request: WriteRequest, df: DataFrame) -> Commit:
         self.refresh()
-        with Transaction(self._lake, self._state, operation=request.mode.value) as tx:
-            tx.write(request, df)
-        self._state = tx.state
-        return tx.commit
+        return self._planned(request.mode.value, lambda tx: tx.write(request, df), request.options, replans=0)
 
     def _change_rows(self, request: RowRequest) -> Commit:
         """Run a row-level operation, planning it again when a commit made meanwhile took away what it rests on."""
         self.refresh()
         source = self._source(request)
-        for planned in itertools.count():
+        return self._planned(request.command.value, lambda tx: tx.change_rows(request, source), request.options)
+
+    def _planned(self, operation: str, step: Callable[[Transaction], None], given: Mapping[str, Any], replans: int | None = None) -> Commit:
+        """Run one step, planned again as often as allowed where other commits came between; compactions, which change no row, do not
+        count against that: with them it goes on until a commit would give up."""
+        began, met = time.monotonic(), 0
+        while True:
             try:
-                with Transaction(self._lake, self._state, operation=request.command.value) as tx:
-                    tx.change_rows(request, source)
-            except StalePlan:
-                if planned == resolve(request.options, session_options(self._lake.spark), self.properties)[REPLANS]:
+                with Transaction(self._lake, self._state, operation=operation) as tx:
+                    step(tx)
+            except StalePlan as stale:
+                options = resolve(given, session_options(self._lake.spark), self.properties)
+                met += not stale.by_rewrite
+                if met > (options[REPLANS] if replans is None else replans) or time.monotonic() - began > options[RETRY_TOTAL] / 1000:
                     raise
-                log.info("%s of %s met another commit, planning it again", request.command.value, self.name)
+                log.info("%s of %s met another commit, planning it again", operation, self.name)
                 self.refresh()
             else:
                 break
@@ -169,10 +176,12 @@ class Table:
         as_of: datetime | str | int | Commit | None = None,
         ref: str | None = None,
         metadata: bool = False,
+        optimized: bool = False,
     ) -> DataFrame:
-        """The rows, at the newest version or an earlier one. `where` also prunes files; `metadata` adds where each row comes from."""
+        """The rows, at the newest version or an earlier one. `where` also prunes files; `metadata` adds where each row comes from;
+        `optimized` reads the table as of its last compaction, or a later snapshot without delete files."""
         self.refresh()
-        return read(self._lake.spark, self._state, where=where, snapshot_id=snapshot_id, as_of=as_of, ref=ref, metadata_columns=metadata)
+        return read(self._lake.spark, self._state, where=where, snapshot_id=snapshot_id, as_of=as_of, ref=ref, metadata_columns=metadata, optimized=optimized)
 
     def history(self) -> DataFrame:
         """snapshot_id, parent_id, committed_at, operation and summary of each snapshot, oldest first."""
@@ -269,6 +278,16 @@ class Table:
         return self
 
     # Upkeep
+
+    def compact(self, where: str | Column | None = None, **how: Any) -> Commit:
+        """Combine small files, split large ones and apply deletes, in one commit that changes no row; `where` limits it to files that may match."""
+        self.refresh()
+        self._state, commit = compact(self._lake, self._state, CompactRequest(where, **request_fields(how)))
+        return commit
+
+    def compact_async(self, where: str | Column | None = None, **how: Any) -> Future[Commit]:
+        """The same in a thread of its own, beside what this one does; `result()` of what it returns waits for the commit."""
+        return in_background(lambda: Table(self._lake, self._state).compact(where, **how), f"compact {self.name}")
 
     def analyze(self, columns: Iterable[str] | None = None) -> DataFrame:
         """Count the distinct values of columns, all plain ones unless named, and record that with the newest snapshot for query planners."""

@@ -78,3 +78,14 @@ class RowRequest:
     token: str | None = None
     snapshot_properties: Mapping[str, str] = field(default_factory=dict)
     options: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class CompactRequest:
+    """A compaction of the files that may hold rows `where` selects; None: of all."""
+
+    where: str | Column | None = None
+    branch: str = MAIN
+    token: str | None = None
+    snapshot_properties: Mapping[str, str] = field(default_factory=dict)
+    options: Mapping[str, Any] = field(default_factory=dict)
