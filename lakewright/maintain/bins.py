@@ -12,8 +12,8 @@ from lakewright.read.deletes import only_path
 from lakewright.read.prune import partition_key
 from lakewright.read.scan import FileScan
 
-SMALL, LARGE = 0.75, 1.8
-OPEN_BINS = 20  # that a file may still go into, so that neighbours stay together and few bins are left half full
+# Of the target size. A bin that is full by its last small file is below what counts as large.
+SMALL, FULL, LARGE = 0.75, 0.9, 1.8
 # Rows of one partition of an older spec may be of many of the present one: the more of them are at hand, the larger the files of each.
 OLD_SPEC_BINS = 8
 
@@ -50,8 +50,8 @@ def plan_bins(files: Iterable[FileScan], spec_id: int, sizing: Sizing) -> list[t
             groups[scan.data_file.spec_id, partition_key(scan.data_file.partition)].append(scan)
     chosen: list[tuple[FileScan, ...]] = []
     for (of_spec, _), members in groups.items():
-        room = sizing.target if of_spec == spec_id else OLD_SPEC_BINS * sizing.target
-        chosen += [tuple(bin_) for bin_ in packed(members, room) if _is_worth_it(bin_, spec_id, sizing)]
+        full, alone = (FULL * sizing.target, sizing.small) if of_spec == spec_id else (OLD_SPEC_BINS * sizing.target, float("inf"))
+        chosen += [tuple(bin_) for bin_ in packed(members, full, alone) if _is_worth_it(bin_, spec_id, sizing)]
     return chosen
 
 
@@ -60,21 +60,22 @@ def is_candidate(scan: FileScan, spec_id: int, sizing: Sizing) -> bool:
     return size < sizing.small or _on_its_own(scan, spec_id, sizing)
 
 
-def packed(files: Sequence[FileScan], room: float) -> Iterator[list[FileScan]]:
-    """Files in the order they were added, each with the first before it that have room for it."""
-    open_bins: list[tuple[list[FileScan], float]] = []
+def packed(files: Iterable[FileScan], full: float, alone: float) -> Iterator[list[FileScan]]:
+    """Neighbours, in the order they were added, until they are as much as one file should have; one that is `alone` enough stays so."""
+    bin_: list[FileScan] = []
+    used = 0.0
     for scan in sorted(files, key=lambda scan: (scan.sequence_number, scan.data_file.file_path)):
         size = live_size(scan)
-        for place, (bin_, used) in enumerate(open_bins):
-            if used + size <= room:
-                bin_.append(scan)
-                open_bins[place] = bin_, used + size
-                break
-        else:
-            open_bins.append(([scan], size))
-            if len(open_bins) > OPEN_BINS:
-                yield open_bins.pop(0)[0]
-    yield from (bin_ for bin_, _ in open_bins)
+        if size >= alone:
+            yield [scan]
+            continue
+        bin_.append(scan)
+        used += size
+        if used >= full:
+            yield bin_
+            bin_, used = [], 0.0
+    if bin_:
+        yield bin_
 
 
 def live_size(scan: FileScan) -> float:

@@ -26,9 +26,9 @@ from lakewright.write.combine import combine
 
 log = logging.getLogger("lakewright")
 
-FILES_BEFORE, FILES_AFTER, BYTES_BEFORE, BYTES_AFTER, DELETES_MERGED, BINS, BINS_LEFT_OUT = (
-    f"lakewright.compact.{what}" for what in ("files-before", "files-after", "bytes-before", "bytes-after", "deletes-merged", "bins", "bins-left-out")
-)
+PREFIX = "lakewright.compact."
+FILES_BEFORE, FILES_AFTER, BYTES_BEFORE, BYTES_AFTER, DELETES_MERGED, BINS = (f"{PREFIX}{what}" for what in ("files-before", "files-after", "bytes-before", "bytes-after", "deletes-merged", "bins"))
+BINS_LEFT_OUT, FILES_LEFT_OUT = f"{PREFIX}bins-left-out", f"{PREFIX}files-left-out"
 
 
 @dataclass(frozen=True)
@@ -50,7 +50,7 @@ class Compaction:
     context: RowContext
     request: CompactRequest
     bins: tuple[Rewritten, ...]
-    left_out: int = 0
+    left_out: tuple[Bin, ...] = ()
 
     def after_conflict(self, refused: SnapshotChange, state: TableState) -> Compaction:
         """Without the bins whose files other commits changed meanwhile, and without the files these became.
@@ -68,7 +68,7 @@ class Compaction:
             try_delete(state.io, file.file_path)
         log.info("compaction of %s: other commits changed files of %d of %d bins meanwhile; these are left as they are", state.name, len(broken), len(self.bins))
         kept = tuple(one for one in self.bins if is_clear and one.paths.isdisjoint(lost))
-        return replace(self, bins=kept, left_out=self.left_out + len(broken))
+        return replace(self, bins=kept, left_out=(*self.left_out, *(one.bin for one in broken)))
 
     def change(self, state: TableState) -> SnapshotChange:
         """The commit; delete files go with it that apply to nothing else in the table as it is now."""
@@ -83,7 +83,8 @@ class Compaction:
             BYTES_AFTER: sum(file.file_size_in_bytes for file in added),
             DELETES_MERGED: len({(delete.path, delete.data_file.content_offset) for scan in scans for delete in scan.deletes}),
             BINS: len(self.bins),
-            BINS_LEFT_OUT: self.left_out,
+            BINS_LEFT_OUT: len(self.left_out),
+            FILES_LEFT_OUT: sum(len(bin_.files) for bin_ in self.left_out),
             ROWS_COPIED: sum(file.record_count for file in added),
         }
         return SnapshotChange(

@@ -159,5 +159,5 @@ def _too_large(output: DeltaOutput) -> float:
 def _share(output: DeltaOutput, bin_: Bin) -> float:
     """Bytes of each file that the bin becomes, so that none is left over for a small one."""
     target = output.plan.write.options[TARGET_FILE_SIZE]
-    files = max(1, round(bin_.size / target))
-    return max(bin_.size * 1.25, target) if files == 1 else bin_.size / files
+    is_one = bin_.size <= _too_large(output)
+    return max(bin_.size * 1.25, target) if is_one else bin_.size / round(bin_.size / target)

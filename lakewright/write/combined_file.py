@@ -24,7 +24,6 @@ from lakewright.write.group_rows import group_rows
 from lakewright.write.rolling import MOST_BUFFERED
 from lakewright.write.source_file import NONE_DELETED, SourceFile
 
-FIRST_RATIO = 0.5  # of encoded bytes to bytes in memory, until it is known
 NO_COLUMNS = Schema()
 
 
@@ -51,7 +50,7 @@ class CombinedFile:
         self._nans: Counter[int] = Counter()
         self._waiting: list[pa.RecordBatch] = []
         self._waiting_bytes = self._waiting_rows = 0
-        self._ratio = FIRST_RATIO
+        self._waiting_size = 0.0  # encoded, as the old files have it
         self.location = output.location(output.plan.write, partition, "parquet")
         self._stream: Any = output.io.new_output(self.location).create(overwrite=True)
         output.opened.append(self._stream)
@@ -64,7 +63,7 @@ class CombinedFile:
     @property
     def size(self) -> float:
         """Bytes of the file so far, with what waits to be encoded."""
-        return self._writer.size + self._waiting_bytes * self._ratio
+        return self._writer.size + self._waiting_size
 
     def member(self, source: SourceFile) -> Member | None:
         """The source as one whose bytes can be used; None if it is not."""
@@ -86,10 +85,11 @@ class CombinedFile:
                 self.flush()
             self._copy(source, member, nans, group)
         else:
+            bytes_per_row = source.size_of(index) / group.rows
             for rows in group_rows(self._output, source, group, NO_COLUMNS):
-                self.add(rows)
+                self._add(rows, bytes_per_row)
 
-    def add(self, rows: pa.RecordBatch) -> None:
+    def _add(self, rows: pa.RecordBatch, bytes_per_row: float) -> None:
         options = self._output.plan.write.options
         while rows.num_rows:
             part = rows.slice(0, options[ROW_GROUP_LIMIT] - self._waiting_rows)
@@ -97,7 +97,8 @@ class CombinedFile:
             self._waiting.append(part)
             self._waiting_bytes += part.nbytes
             self._waiting_rows += part.num_rows
-            if self._waiting_rows >= options[ROW_GROUP_LIMIT] or self._waiting_bytes >= MOST_BUFFERED or self._waiting_bytes * self._ratio >= options[ROW_GROUP_SIZE]:
+            self._waiting_size += part.num_rows * bytes_per_row
+            if self._waiting_rows >= options[ROW_GROUP_LIMIT] or self._waiting_bytes >= MOST_BUFFERED or self._waiting_size >= options[ROW_GROUP_SIZE]:
                 self.flush()
 
     def flush(self) -> None:
@@ -106,10 +107,8 @@ class CombinedFile:
             return
         for batch in self._waiting:
             self._nans.update(nan_counts(batch, self._output.carried_schema))
-        before = self._writer.size
         self._writer.encode_rows(pa.Table.from_batches(self._waiting))
-        self._ratio = (self._writer.size - before) / max(self._waiting_bytes, 1)
-        self._waiting, self._waiting_bytes, self._waiting_rows = [], 0, 0
+        self._waiting, self._waiting_bytes, self._waiting_rows, self._waiting_size = [], 0, 0, 0.0
 
     def settle(self, nans: GraftNans) -> None:
         """Count the NaNs of what was copied of one source, which must still be open."""
