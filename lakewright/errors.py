@@ -144,7 +144,12 @@ class CommitConflict(LakewrightError):
 
 
 class StalePlan(CommitConflict):
-    """The rows or files this plan rests on changed since it read them; planning again on the newest version can solve it."""
+    """The rows or files this plan rests on changed since it read them; planning again on the newest version can solve it.
+
+    by_rewrite: what it met changed no row, as a compaction does not.
+    """
+
+    by_rewrite = False
 
 
 class CommitRetriesExhausted(CommitConflict):

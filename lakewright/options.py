@@ -7,6 +7,7 @@ Its table property is Iceberg's where Iceberg has one. They win in that order: w
 
 from __future__ import annotations
 
+import copy
 import difflib
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
@@ -57,6 +58,16 @@ def count(value: Any) -> int:
     number = int(str(value))
     if number < 0:
         raise ValueError("a whole number from 0")
+    return number
+
+
+def ratio(value: Any) -> float:
+    try:
+        number = float(str(value))
+    except ValueError:
+        number = -1.0
+    if not 0 <= number <= 1:
+        raise ValueError("a number from 0 to 1")
     return number
 
 
@@ -152,6 +163,15 @@ BUCKET_TARGET_ROWS = declare("bucket.target-rows", "lakewright.bucket.target-row
 FIXED_AT_BATCH_WRITE = declare("postpone.fixed-at-batch-write", "lakewright.postpone.fixed-at-batch-write", boolean, False, "With the bucket mode postpone: batch writes go straight to buckets.")
 SHUFFLE_PARALLELISM = declare("shuffle-parallelism", "lakewright.shuffle-parallelism", maybe(positive), None, "Tasks that combine the records of a batch; default: Spark's own choice.")
 UPSERT_REPLANS = declare("upsert-replans", "lakewright.upsert-replans", count, 100, "How often an upsert, insert or delete by key that met a conflicting commit is planned again.")
+# Compaction
+COMPACT_MIN_FILE = declare("compact.min-file-size", "lakewright.compact.min-file-size", maybe(positive), None, "Files below this size are combined by a compaction. Default: 75% of the target size.")
+COMPACT_MAX_FILE = declare("compact.max-file-size", "lakewright.compact.max-file-size", maybe(positive), None, "Files above this size are split by a compaction. Default: 180% of the target size.")
+COMPACT_MIN_INPUTS = declare("compact.min-input-files", "lakewright.compact.min-input-files", positive, 2, "Least number of small files that are combined into one.")
+COMPACT_DELETE_RATIO = declare("compact.delete-ratio", "lakewright.compact.delete-ratio", ratio, 0.0, "Share of a file's rows that must be deleted by vectors or position deletes for it to be rewritten; 0: any. Equality deletes always count.")
+COMPACT_OLD_SPECS = declare("compact.old-specs", "lakewright.compact.old-specs", boolean, False, "Also rewrite files of older partition specs that are neither small nor large nor have deletes.")
+COMPACT_MIN_ROW_GROUP = declare("compact.min-row-group-size", "lakewright.compact.min-row-group-size", count, 8 * MIB, "Row groups below this size, or a quarter of write.parquet.row-group-size-bytes if that is less, are decoded and joined to larger ones; others are copied as bytes.")
+COMPACT_COPY = declare("compact.copy-chunks", "lakewright.compact.copy-chunks", boolean, True, "Copy column chunks as bytes where no row goes; off: encode everything anew, with the table's present codec and page settings.")
+COMPACT_AFTER = declare("compact.after-commits", "lakewright.compact.after-commits", maybe(positive), None, "Compact after a write when so many data commits were made to the branch since its last compaction. Default: never.")
 
 # Runs
 LEASE_SECONDS = declare("run-lease-seconds", "lakewright.run-lease-seconds", positive, 60, "How long a run is taken for alive after its last heartbeat.")
@@ -163,6 +183,12 @@ class Options(Mapping[Option[Any], Any]):
     def __init__(self, given: Mapping[str, Any], session: Mapping[str, Any], properties: Mapping[str, str]) -> None:
         self._values = {o.key: _resolve(o, given, session, properties) for o in REGISTRY.values()}
         self.properties = dict(properties)
+
+    def replaced(self, option: Option[T], value: T) -> Options:
+        """The same but for one setting, which an operation has reason to choose itself."""
+        changed = copy.copy(self)
+        changed._values = {**self._values, option.key: value}
+        return changed
 
     def __getitem__(self, option: Option[T]) -> T:
         return self._values[option.key]  # type: ignore[no-any-return]

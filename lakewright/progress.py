@@ -26,6 +26,7 @@ PAST_TENSE = {
     "delete": "deleted",
     "update": "updated",
     "replace": "rewrote",
+    "compact": "compacted",
 }
 logger = logging.getLogger("lakewright")
 

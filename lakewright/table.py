@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import itertools
 import logging
+import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import fields
 from typing import TYPE_CHECKING, Any
@@ -29,10 +29,11 @@ from lakewright.keys.guard import within_keys
 from lakewright.keys.operations import QUARANTINE, SAVED, KeyRequest, Operation, Prepared, check_on_error, prepare
 from lakewright.keys.postpone import THROUGH, TO_DELETE, pending, pending_records
 from lakewright.keys.quarantine import quarantined
+from lakewright.maintain.compact import compact, in_background
 from lakewright.maintain.orphans import Removed, remove_orphans
 from lakewright.maintain.statistics import analyze
-from lakewright.options import REPLANS, UPSERT_REPLANS, Option, resolve
-from lakewright.plan.request import Clause, Command, RowRequest, Then, When, WriteMode, WriteRequest
+from lakewright.options import REPLANS, RETRY_TOTAL, UPSERT_REPLANS, Option, resolve
+from lakewright.plan.request import Clause, Command, CompactRequest, RowRequest, Then, When, WriteMode, WriteRequest
 from lakewright.read import tables
 from lakewright.read.reader import read
 from lakewright.read.timetravel import resolve as resolve_snapshot
@@ -46,6 +47,7 @@ from lakewright.transaction import Transaction, request_fields
 from lakewright.write.engine import running
 
 if TYPE_CHECKING:
+    from concurrent.futures import Future
     from datetime import datetime
 
     from pyspark.sql import Column, DataFrame
@@ -210,38 +212,36 @@ class Table:
 
     def _write(self, request: WriteRequest, df: DataFrame) -> Commit:
         self.refresh()
-        with Transaction(self._lake, self._state, operation=request.name) as tx:
-            tx.write(request, df)
-        self._state = tx.state
-        return tx.commit
+        return self._planned(request.name, lambda tx: tx.write(request, df), request.options)
 
     def _change_rows(self, request: RowRequest) -> Commit:
         self.refresh()
         request = within_keys(request, self._state.metadata, self.name)
         source = self._source(request)
-        return self._planned_until_it_holds(request.name, lambda tx: tx.change_rows(request, source), self._replans(request.options, REPLANS))
+        return self._planned(request.name, lambda tx: tx.change_rows(request, source), request.options, REPLANS)
 
     def _change_keys(self, request: KeyRequest) -> Commit:
         """Records are read and combined once, however often what becomes of them is planned."""
         self.refresh()
-        return self._planned_until_it_holds(request.operation.value, self._prepared(request).run, self._replans(request.options, UPSERT_REPLANS))
+        return self._planned(request.operation.value, self._prepared(request).run, request.options, UPSERT_REPLANS)
 
     def _prepared(self, request: KeyRequest) -> Prepared:
         spark = self._lake.spark
         with running(spark, f"lakewright-{new_run_id()}", self.name), explaining("batch", self.name):
             return prepare(request, self._state.metadata, session_options(spark), self.name)
 
-    def _replans(self, given: Mapping[str, Any], option: Option[int]) -> int:
-        return resolve(given, session_options(self._lake.spark), self.properties)[option]
-
-    def _planned_until_it_holds(self, operation: str, work: Callable[[Transaction], None], replans: int) -> Commit:
-        """Run a row-level operation, planning it again when a commit made meanwhile took away what it rests on."""
-        for planned in itertools.count():
+    def _planned(self, operation: str, step: Callable[[Transaction], None], given: Mapping[str, Any], replans: Option[int] | None = None) -> Commit:
+        """Run one step, planned again as often as allowed where other commits came between; compactions, which change no row, do not
+        count against that: with them it goes on until a commit would give up."""
+        began, met = time.monotonic(), 0
+        while True:
             try:
                 with Transaction(self._lake, self._state, operation=operation) as tx:
-                    work(tx)
-            except StalePlan:
-                if planned == replans:
+                    step(tx)
+            except StalePlan as stale:
+                options = resolve(given, session_options(self._lake.spark), self.properties)
+                met += not stale.by_rewrite
+                if met > (0 if replans is None else options[replans]) or time.monotonic() - began > options[RETRY_TOTAL] / 1000:
                     raise
                 log.info("%s of %s met another commit, planning it again", operation, self.name)
                 self.refresh()
@@ -272,10 +272,12 @@ class Table:
         as_of: datetime | str | int | Commit | None = None,
         ref: str | None = None,
         metadata: bool = False,
+        optimized: bool = False,
     ) -> DataFrame:
-        """The rows, at the newest version or an earlier one. `where` also prunes files; `metadata` adds where each row comes from."""
+        """The rows, at the newest version or an earlier one. `where` also prunes files; `metadata` adds where each row comes from;
+        `optimized` reads the table as of its last compaction, or a later snapshot without delete files."""
         self.refresh()
-        return read(self._lake.spark, self._state, where=where, snapshot_id=snapshot_id, as_of=as_of, ref=ref, metadata_columns=metadata)
+        return read(self._lake.spark, self._state, where=where, snapshot_id=snapshot_id, as_of=as_of, ref=ref, metadata_columns=metadata, optimized=optimized)
 
     def history(self) -> DataFrame:
         """snapshot_id, parent_id, committed_at, operation and summary of each snapshot, oldest first."""
@@ -372,6 +374,16 @@ class Table:
         return self
 
     # Upkeep
+
+    def compact(self, where: str | Column | None = None, **how: Any) -> Commit:
+        """Combine small files, split large ones and apply deletes, in one commit that changes no row; `where` limits it to files that may match."""
+        self.refresh()
+        self._state, commit = compact(self._lake, self._state, CompactRequest(where, **request_fields(how)))
+        return commit
+
+    def compact_async(self, where: str | Column | None = None, **how: Any) -> Future[Commit]:
+        """The same in a thread of its own, beside what this one does; `result()` of what it returns waits for the commit."""
+        return in_background(lambda: Table(self._lake, self._state).compact(where, **how), f"compact {self.name}")
 
     def analyze(self, columns: Iterable[str] | None = None) -> DataFrame:
         """Count the distinct values of columns, all plain ones unless named, and record that with the newest snapshot for query planners."""

@@ -15,23 +15,25 @@ from typing import TYPE_CHECKING, Any, Self
 
 from lakewright.commit import metadata_changes as changes
 from lakewright.commit.change import APPEND, OVERWRITE, SERIALIZABLE, MetadataChange, SnapshotChange, Step
-from lakewright.commit.publish import find_token, publish
-from lakewright.commit.result import Commit, commit_of, nothing_written
+from lakewright.commit.publish import Published, find_token, publish
+from lakewright.commit.result import COMPACT, Commit, commit_of, nothing_written
 from lakewright.commit.runs import SUCCEEDED, Run, new_run_id, open_run, record_path
 from lakewright.commit.store import UNPUBLISHED, TableState
 from lakewright.commit.updates import apply
 from lakewright.commit.validate import require_branch
-from lakewright.errors import CommitOutcomeUnknown, InvalidOption, UnsupportedOperation
-from lakewright.format.metadata import Metadata
+from lakewright.errors import CommitOutcomeUnknown, InvalidOption, StalePlan, UnsupportedOperation
+from lakewright.format.metadata import MAIN, Metadata
 from lakewright.format.storage import delete_file, delete_tree, explained, prune_empty_folders
 from lakewright.keys.changes import with_key_rules
 from lakewright.keys.definition import is_keyed
+from lakewright.maintain.rewrite import Compaction, rewrite
 from lakewright.namespaces import as_text
 from lakewright.options import ISOLATION, LEASE_SECONDS, MERGE_SCHEMA, Options, resolve
+from lakewright.plan.delta import COPY_ON_WRITE
 from lakewright.plan.emptiness import has_rows, require_empty, scope_of
 from lakewright.plan.overwrite import Replacement, plan_replacement, replaced_partitions
 from lakewright.plan.planner import plan_write
-from lakewright.plan.request import IntoEmpty, RowRequest, Then, WriteMode, WriteRequest
+from lakewright.plan.request import CompactRequest, IntoEmpty, RowRequest, Then, WriteMode, WriteRequest
 from lakewright.plan.schema import Reconciled, project, reconcile, replace_schema
 from lakewright.plan.write_plan import WritePlan
 from lakewright.progress import Progress, summary
@@ -50,6 +52,8 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("lakewright")
 
+Request = WriteRequest | RowRequest | CompactRequest
+
 
 class Transaction:
     """Changes to one table that are published together. Use it as a context manager; leaving by an exception drops all of them."""
@@ -67,6 +71,9 @@ class Transaction:
         self._options: Options | None = None
         self._open = ExitStack()
         self._may_be_published = False
+        self._branch = MAIN
+        self._compaction: Compaction | None = None
+        self.gave_way = False
 
     @property
     def commit(self) -> Commit:
@@ -91,6 +98,7 @@ class Transaction:
             if typed is reason:
                 raise
             raise typed from reason
+        self._after()
 
     # Metadata
 
@@ -147,15 +155,20 @@ class Transaction:
     def has_rows(self, branch: str) -> bool:
         return has_rows(self.state, self._working, self._working.head(branch))
 
+    def compact(self, request: CompactRequest) -> None:
+        """Plan a compaction and make its files."""
+        self._require_first("A compaction")
+        self._step(request, COMPACT, lambda options, run: self._compacted(request, options, run))
+
     def _require_first(self, what: str) -> None:
         if self._writes:
             raise UnsupportedOperation(f"{what} of {self.state.name} must be the first write of its transaction, since it does not see rows the transaction itself added.", table=self.state.name)
 
-    def _step(self, request: WriteRequest | RowRequest, operation: str, make: Callable[[Options, Run], SnapshotChange | None]) -> None:
+    def _step(self, request: Request, operation: str, make: Callable[[Options, Run], SnapshotChange | None]) -> None:
         """One change of rows: made unless its token is already committed, dropped whole if that fails."""
         require_branch(self._working, request.branch, self.state.name, may_be_new=isinstance(request, WriteRequest) and request.makes_branch)
         options = resolve(request.options, session_options(self.lake.spark), self._working.properties)
-        self._options = self._options or options
+        self._options, self._branch = self._options or options, request.branch
         earlier = find_token(self._working, request.branch, request.token)
         if earlier is not None:
             log.info("token %s was already committed to %s as snapshot %s", request.token, self.state.name, earlier.snapshot_id)
@@ -227,23 +240,28 @@ class Transaction:
         if grown_by is not None and options[MERGE_SCHEMA]:
             self._fitted(grown_by, options)
         given = replace(request, snapshot_properties={**self.lake.snapshot_properties(), **request.snapshot_properties})
-        return change_rows(self._row_context(request, options, run.prefix), given, source, self._progress)
+        return change_rows(self._row_context(request, options, run.prefix, options[MODE[request.command]]), given, source, self._progress)
+
+    def _compacted(self, request: CompactRequest, options: Options, run: Run) -> SnapshotChange | None:
+        given = replace(request, snapshot_properties={**self.lake.snapshot_properties(), **request.snapshot_properties})
+        self._compaction = rewrite(self._row_context(request, options, run.prefix, COPY_ON_WRITE), given, self._progress)
+        return self._compaction.change(self.state) if self._compaction.bins else None
 
     def planned_rows(self, request: RowRequest, source: MergeSource | None = None) -> tuple[RowContext, RowPlan]:
         """What `change_rows` would do, without doing it."""
         require_branch(self._working, request.branch, self.state.name)
         options = resolve(request.options, session_options(self.lake.spark), self._working.properties)
-        context = self._row_context(request, options, f"{self._working.location}/data")
+        context = self._row_context(request, options, f"{self._working.location}/data", options[MODE[request.command]])
         return context, plan_change(context, request) if source is None else plan_merge(context, request, source)
 
-    def _row_context(self, request: RowRequest, options: Options, prefix: str) -> RowContext:
+    def _row_context(self, request: RowRequest | CompactRequest, options: Options, prefix: str, mode: str) -> RowContext:
         return RowContext(
             spark=self.lake.spark,
             state=self.state,
             metadata=self._working,
             head=self._working.head_if_any(request.branch),
             options=options,
-            mode=options[MODE[request.command]],
+            mode=mode,
             write=self._plan(request, options, prefix, ARROW),
         )
 
@@ -254,7 +272,7 @@ class Transaction:
             self.change(changes.merge_schema(self.state.name, self._working.schema, fitted.schema, fitted.last_column_id))
         return fitted
 
-    def _plan(self, request: WriteRequest | RowRequest, options: Options, prefix: str, engine: str) -> WritePlan:
+    def _plan(self, request: Request, options: Options, prefix: str, engine: str) -> WritePlan:
         return plan_write(
             self.state,
             self._working,
@@ -268,7 +286,7 @@ class Transaction:
             arranged=request.arranged if isinstance(request, WriteRequest) else None,
         )
 
-    def _begin_run(self, request: WriteRequest | RowRequest, options: Options) -> Run:
+    def _begin_run(self, request: Request, options: Options) -> Run:
         if self._run is None:
             self._run = self._open.enter_context(
                 open_run(
@@ -290,7 +308,7 @@ class Transaction:
             self._may_be_published = True
             try:
                 with self._progress.phase("commit"):
-                    published = publish(self.lake.store, self.state, self._steps, run_id=self.run_id, options=options, check_run=self._check_run)
+                    published = self._published(options)
             except CommitOutcomeUnknown:
                 raise
             except Exception:
@@ -298,7 +316,7 @@ class Transaction:
                 raise
             self.state = published.state
             self.commits += published.commits
-            self._may_be_published = not published.commits or any(commit.run_id == self.run_id for commit in published.commits)
+            self._may_be_published = not self.gave_way and (not published.commits or any(commit.run_id == self.run_id for commit in published.commits))
         if not self._may_be_published:
             self._drop_files()
         self._end_run()
@@ -313,6 +331,31 @@ class Transaction:
                     deleted_rows=commit.deleted_rows,
                 )
             )
+
+    def _published(self, options: Options) -> Published:
+        """A compaction that meets other commits goes on with what they left of it; anything else is as it was planned or not at all."""
+        while True:
+            try:
+                return publish(self.lake.store, self.state, self._steps, run_id=self.run_id, options=options, check_run=self._check_run)
+            except StalePlan:
+                if self._compaction is None:
+                    raise
+            state = self.lake.store.load(self.state.identifier, known=self.state)
+            refused = self._steps[-1]
+            assert isinstance(refused, SnapshotChange)
+            self._compaction = self._compaction.after_conflict(refused, state)
+            if not self._compaction.bins:
+                self.gave_way = True
+                return Published(state, (nothing_written(state.metadata.head(refused.branch), self._operation, self.run_id, refused.token),))
+            self._steps[-1] = self._compaction.change(state)
+
+    def _after(self) -> None:
+        """What a table asks for after a write; nothing in it can fail the write."""
+        if self._options is None or self._operation == COMPACT or all(commit.nothing_written for commit in self.commits):
+            return
+        from lakewright.maintain.compact import compact_if_due
+
+        self.state = compact_if_due(self.lake, self.state, self._branch, self._options)
 
     def _end_run(self) -> None:
         if self._run is None:

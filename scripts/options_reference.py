@@ -23,7 +23,7 @@ An option has one short key. It can be given, first match wins, as
 | key | table property | takes | default | |
 | --- | --- | --- | --- | --- |
 """
-TAKES = {"boolean": "true, false", "text": "text", "positive": "a whole number above 0", "count": "a whole number from 0"}
+TAKES = {"boolean": "true, false", "text": "text", "positive": "a whole number above 0", "count": "a whole number from 0", "ratio": "a number from 0 to 1"}
 
 
 def page() -> str:

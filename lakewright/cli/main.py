@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import time
 from typing import Annotated
 
 import typer
@@ -62,6 +63,26 @@ def history(table: Annotated[str, typer.Argument(help="Table name, like nyc.trip
     from lakewright.lake import connect
 
     snapshots(connect(lake).table(table))
+
+
+@app.command()
+def compact(
+    table: Annotated[str, typer.Argument(help="Table name, like nyc.trips.")],
+    lake: LakeOption = "lake",
+    where: Annotated[str | None, typer.Option(help="Only files that may hold matching rows, like \"day = date'2024-05-01'\".")] = None,
+    branch: Annotated[str | None, typer.Option(help="Branch to compact; main unless given.")] = None,
+    every: Annotated[float | None, typer.Option(help="Do it again and again, with so many seconds between, until stopped.")] = None,
+) -> None:
+    """Combine small files, split large ones and apply deletes, beside whoever writes to the table."""
+    from lakewright.cli.output import compaction
+    from lakewright.lake import connect
+
+    opened = connect(lake).table(table)
+    while True:
+        compaction(opened.name, opened.compact(where=where, branch=branch))
+        if every is None:
+            return
+        time.sleep(every)
 
 
 @app.command()

@@ -8,9 +8,12 @@ from typing import TYPE_CHECKING, Any
 from rich.console import Console
 from rich.table import Table as Grid
 
+from lakewright.maintain.rewrite import DELETES_MERGED, FILES_AFTER, FILES_BEFORE, FILES_LEFT_OUT
+
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
+    from lakewright.commit.result import Commit
     from lakewright.table import Table
 
 console = Console(highlight=False)
@@ -46,6 +49,15 @@ def snapshots(table: Table) -> None:
     rows = table.history().collect()
     columns = ["snapshot", "committed", "operation", "added", "removed", "files", "rows"]
     grid(columns, [_snapshot(row) for row in rows], f"History of {table.name}")
+
+
+def compaction(table: str, commit: Commit) -> None:
+    if commit.nothing_written:
+        console.print(f"nothing to compact in {table}")
+        return
+    before, after, merged, left = (commit.summary[key] for key in (FILES_BEFORE, FILES_AFTER, DELETES_MERGED, FILES_LEFT_OUT))
+    others = f"; {left} files changed meanwhile and were left as they are" if int(left) else ""
+    console.print(f"{before} files of {table} became {after}, {merged} delete files or vectors applied{others}")
 
 
 def _snapshot(row: Any) -> list[str]:

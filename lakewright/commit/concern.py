@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from functools import cached_property
 from typing import Any
 
@@ -26,20 +26,23 @@ class Targets:
         self._io, self._metadata, self._head, self._paths = io, metadata, head, paths
 
     def concerned_by(self, delete: DataFile) -> str | None:
-        """A file the delete file may delete rows of.
+        """A file the delete file may delete rows of."""
+        return min(self.all_concerned_by(delete), default=None)
+
+    def all_concerned_by(self, delete: DataFile) -> Iterable[str]:
+        """The files the delete file may delete rows of.
 
         A vector or a position delete file of one data file concerns that one; one of several, files of its partition within its
         bounds of paths; equality deletes, all of their partition, or all there are where their spec has no partitions.
         """
         if delete.content == EQUALITY_DELETES:
             everywhere = is_unpartitioned(self._metadata.specs[delete.spec_id])
-            return min(self._paths if everywhere else self._by_scope.get(_scope(delete), ()), default=None)
+            return self._paths if everywhere else self._by_scope.get(_scope(delete), ())
         only = only_path(delete)
         if only is not None:
-            return only if only in self._paths else None
+            return {only} & self._paths
         lower, upper = delete.lower_bounds.get(FILE_PATH_ID, b""), delete.upper_bounds.get(FILE_PATH_ID)
-        near = (path for path in self._by_scope.get(_scope(delete), ()) if lower <= path.encode())
-        return next((path for path in near if upper is None or path.encode() <= upper), None)
+        return [path for path in self._by_scope.get(_scope(delete), ()) if lower <= path.encode() and (upper is None or path.encode() <= upper)]
 
     @cached_property
     def _by_scope(self) -> Mapping[Scope, list[str]]:

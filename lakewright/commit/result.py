@@ -10,6 +10,7 @@ from lakewright.format.metadata import Snapshot
 TOKEN = "lakewright.token"
 RUN_ID = "lakewright.run-id"
 COMMAND = "lakewright.command"
+COMPACT = "compact"
 NOTHING_WRITTEN = "lakewright.nothing-written"
 ROWS_DELETED, ROWS_UPDATED, ROWS_INSERTED, ROWS_COPIED = (f"lakewright.rows-{what}" for what in ("deleted", "updated", "inserted", "copied"))
 
@@ -69,6 +70,10 @@ def commit_of(snapshot: Snapshot) -> Commit:
 def command_of(snapshot: Snapshot) -> str:
     """What was asked for, as far as the snapshot tells: merge rather than overwrite."""
     return snapshot.summary.get(COMMAND, snapshot.operation)
+
+
+def is_compaction(snapshot: Snapshot) -> bool:
+    return command_of(snapshot) == COMPACT
 
 
 def nothing_written(head: Snapshot | None, operation: str, run_id: str, token: str | None) -> Commit:

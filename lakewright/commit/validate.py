@@ -48,6 +48,17 @@ def validate(io: FileIO, change: SnapshotChange, metadata: Metadata, table: str)
         no_conflicting_data(io, change, metadata, later, table)
 
 
+def lost_files(io: FileIO, change: SnapshotChange, metadata: Metadata, table: str) -> frozenset[str]:
+    """Of the data files a change removes, those that later commits removed too or deleted rows of: the rest of it still holds."""
+    later = [_later(io, snapshot) for snapshot in snapshots_since(metadata, change, table)]
+    head = metadata.head(change.branch)
+    assert head is not None
+    gone = {file.file_path for _, file in _entries(io, metadata, later, DELETED, content=0)}
+    targets = Targets(io, metadata, head, change.removed - gone)
+    deleted = {path for _, file in _entries(io, metadata, later, ADDED, content=1) for path in targets.all_concerned_by(file)}
+    return change.removed & (gone | deleted)
+
+
 def schema_still_fits(written: Schema, metadata: Metadata, table: str) -> None:
     """Files are read by field id: each id they carry must mean the same column, and no column may have become required."""
     if written == metadata.schema:
@@ -156,8 +167,10 @@ def _coverage(change: SnapshotChange, metadata: Metadata) -> Callable[[DataFile]
 
 
 def _conflict(change: SnapshotChange, other: Snapshot, did: str, table: str, hint: str = "") -> NoReturn:
-    raise StalePlan(
+    stale = StalePlan(
         f"This {change.name} of {table} read snapshot {change.read_snapshot_id}, and since then the {command_of(other)} {other.snapshot_id} {did}. "
         f"Nothing was changed; run the operation again{hint}.",
         table=table,
     )
+    stale.by_rewrite = other.operation in REWRITES_ONLY
+    raise stale

@@ -6,17 +6,16 @@ are mended. Bloom filters follow their row group, page indexes stand before the 
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Collection, Iterable, Mapping
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 
-from lakewright.format.graft_chunks import GroupBuilder, Output, PageIndex, Placement, in_file_order
-from lakewright.format.graft_encode import MOST_BUFFERED, collected, encode_column
-from lakewright.format.graft_layout import Target, bloom_settings, footer_bytes, plan_layout, writer_settings
-from lakewright.format.parquet_footer import MAGIC, FileField, GroupField, Input, NotGraftable, corrupt, read_footer
+from lakewright.format.graft_assembly import Assembly
+from lakewright.format.graft_chunks import GroupBuilder, Output, Placement
+from lakewright.format.graft_encode import MOST_BUFFERED, collected
+from lakewright.format.graft_layout import plan_layout, writer_settings
+from lakewright.format.parquet_footer import FileField, GroupField, Input, NotGraftable, corrupt, read_footer
 from lakewright.format.thrift import I32, I64, LIST, STRUCT, Struct, ThriftError, binary, integer, items
 
 __all__ = ["GraftWriter", "NotGraftable"]
@@ -24,7 +23,7 @@ __all__ = ["GraftWriter", "NotGraftable"]
 _DESCRIBES_COLUMNS = (b"ARROW:schema", b"pandas", b"org.apache.spark.sql.parquet.row.metadata", b"parquet.avro.schema", b"avro.schema", b"iceberg.schema")
 
 
-class GraftWriter:
+class GraftWriter(Assembly):
     """Builds one Parquet file out of row groups of another.
 
     Top-level columns of the source are carried over if `keep` has their field id (None: all); those of `changed` replace the
@@ -35,21 +34,16 @@ class GraftWriter:
 
     def __init__(self, source: Input, out: Output, *, keep: Collection[int] | None, changed: pa.Schema, settings: Mapping[str, Any], path: str = "") -> None:
         self._footer = read_footer(source, path or str(getattr(source, "name", "")))
-        self._settings = writer_settings(self._footer, settings)
-        with self._damage_named():
-            self._layout = plan_layout(self._footer, keep, changed, self._settings)
+        encoding = writer_settings(self._footer, settings)
+        try:
+            layout = plan_layout(self._footer, keep, changed, encoding)
+        except ThriftError as error:
+            raise corrupt(self._footer.path, error) from error
+        super().__init__(layout, encoding, Placement(source, self._footer.file_size, out), self._footer.path)
         self._changed = frozenset(changed.names)
         self.row_group_rows = [group.num_rows for group in self._footer.row_groups]
         self.num_row_groups = len(self.row_group_rows)
-        self.arrow_schema: pa.Schema = self._layout.arrow_schema
         self.encode_everywhere = frozenset(target.column.name for target in self._layout.targets if target.everywhere)
-        self.can_encode_groups = self._layout.can_encode_groups
-        self._groups: list[Struct] = []
-        self._rows = 0
-        self._indexes: list[PageIndex] = []
-        self._copied = self._encoded = False
-        self._placement = Placement(source, self._footer.file_size, out)
-        self._placement.write(MAGIC)
 
     def copy_group(self, index: int, columns: pa.RecordBatch | pa.Table | None = None) -> None:
         """A row group of the source: `columns` (those in `encode_everywhere` at least, any of the changed ones) encoded, all others copied."""
@@ -78,26 +72,6 @@ class GraftWriter:
                 self.encode_columns(rows.num_rows, (rows.column(place) for place in range(len(self._layout.targets))))
             return rows.num_rows
 
-    def encode_columns(self, num_rows: int, columns: Iterable[pa.ChunkedArray]) -> None:
-        """A row group of these columns, those of `arrow_schema` in order. They are asked for one at a time, so that one is held."""
-        if not self.can_encode_groups:
-            raise NotGraftable("Arrow writes its columns in another form")
-        group = GroupBuilder(self._placement, num_rows)
-        for target, column in zip(self._layout.targets, columns, strict=True):
-            self._encode(group, target, column)
-        self._finish(group, {}, [])
-
-    def close(self) -> tuple[int, pq.FileMetaData]:
-        """Ends the file, though not its stream; returns its size and its footer."""
-        for index in in_file_order(self._indexes):
-            index.chunk[index.field] = (I64, self._placement.at)
-            index.chunk[index.field + 1] = (I32, len(index.data))
-            self._placement.write(index.data)
-        footer = footer_bytes(self._struct())
-        self._placement.write(footer)
-        with self._damage_named():
-            return self._placement.at, _parsed(footer)
-
     def _given(self, columns: pa.RecordBatch | pa.Table | None, rows: int) -> dict[str, pa.ChunkedArray]:
         table = pa.Table.from_batches([columns]) if isinstance(columns, pa.RecordBatch) else columns
         given = {} if table is None else dict(zip(table.column_names, table.columns, strict=True))
@@ -108,17 +82,6 @@ class GraftWriter:
         if table is not None and table.num_rows != rows:
             raise ValueError(f"{table.num_rows} values for a row group of {rows} rows")
         return given
-
-    def _encode(self, group: GroupBuilder, target: Target, values: pa.ChunkedArray) -> None:
-        encoded = encode_column(target.field, values, {**self._settings, **bloom_settings(target, len(values), self._settings)})
-        for leaf, chunk in zip(target.column.leaves, encoded.group.chunks, strict=True):
-            group.add(leaf, chunk, encoded.data)
-        self._encoded = True
-
-    def _finish(self, group: GroupBuilder, struct: Struct, sorting: list[Struct]) -> None:
-        self._groups.append(group.finish(struct, sorting, len(self._groups)))
-        self._indexes += group.indexes
-        self._rows += group.num_rows
 
     def _sorting(self, struct: Struct, given: Collection[str]) -> list[Struct]:
         """The source's sorting columns under their new numbers, up to the first that has other values now or is gone: the rest orders only within it."""
@@ -157,18 +120,3 @@ class GraftWriter:
             pairs = items(source, FileField.KEY_VALUE, STRUCT) or []
             struct[FileField.KEY_VALUE] = (LIST, (STRUCT, [pair for pair in pairs if binary(pair, 1) not in _DESCRIBES_COLUMNS]))
         return struct
-
-    @contextmanager
-    def _damage_named(self) -> Iterator[None]:
-        try:
-            yield
-        except ThriftError as error:
-            raise corrupt(self._footer.path, error) from error
-
-
-def _parsed(footer: bytes) -> pq.FileMetaData:
-    """What Arrow does not understand of it came from the source."""
-    try:
-        return pq.read_metadata(pa.BufferReader(MAGIC + footer))
-    except (pa.ArrowException, OSError) as error:
-        raise ThriftError(str(error)) from error

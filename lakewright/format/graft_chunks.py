@@ -41,6 +41,11 @@ class Placement:
         self._run: Range = (0, 0)
         self._filter_bytes = 0
 
+    def turn_to(self, source: Input, source_size: int) -> None:
+        """Copy from another file from now on."""
+        self.flush()
+        self.source, self._source_size, self._filter_bytes = source, source_size, 0
+
     def write(self, data: bytes) -> None:
         self.flush()
         self._out.write(data)

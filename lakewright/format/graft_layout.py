@@ -57,7 +57,7 @@ def writer_settings(footer: Footer, settings: Mapping[str, Any]) -> dict[str, An
 
 def plan_layout(footer: Footer, keep: Collection[int] | None, changed: pa.Schema, settings: Mapping[str, Any]) -> Layout:
     _check_identity(footer, keep, changed)
-    if len(changed) and _legacy_calendar(footer) and any(_has_time(field.type) for field in changed):
+    if len(changed) and legacy_calendar(footer) and any(_has_time(field.type) for field in changed):
         raise NotGraftable("its dates and times are in the calendar of Spark 2")
     plain = form_of(changed, settings)
     replaced = {field_id(field): (field, form) for field, form in zip(changed, plain.columns, strict=True)}
@@ -84,7 +84,7 @@ def plan_layout(footer: Footer, keep: Collection[int] | None, changed: pa.Schema
         tuple(elements),
         None if orders is None else tuple(orders),
         schema,
-        not (_legacy_calendar(footer) and any(_has_time(field.type) for field in schema)) and _encodable(targets, settings),
+        not (legacy_calendar(footer) and any(_has_time(field.type) for field in schema)) and _encodable(targets, settings),
         len(targets) != len(footer.columns) or any(t.everywhere or t.source is None or t.source.name != t.column.name for t in targets),
         plain.struct,
     )
@@ -221,7 +221,7 @@ def _check_names(targets: Sequence[Target]) -> None:
             raise NotGraftable(f"another of its columns is named {target.column.name}")
 
 
-def _legacy_calendar(footer: Footer) -> bool:
+def legacy_calendar(footer: Footer) -> bool:
     """Readers shift all dates and times of such a file, also those that do not need it."""
     pairs = footer.key_values()
     return any(key in pairs for key in _LEGACY_CALENDAR) or pairs.get(b"org.apache.spark.version", b"").startswith((b"1.", b"2."))

@@ -28,11 +28,15 @@ def value_column(field_id: int) -> str:
 
 @dataclass(frozen=True)
 class TargetFile:
-    """A file, or a run of row groups of a large one, that the delta may touch; its place in `DeltaPlan.files` is the delta's FILE."""
+    """A file, or a run of row groups of a large one, that the delta may touch; its place in `DeltaPlan.files` is the delta's FILE.
+
+    is_new: the file is of the commit that is being made, so what it does not say of its rows' lineage they get from that commit.
+    """
 
     file: ArrowFile
     row_groups: tuple[int, int] | None = None  # from, up to
     first_position: int = 0
+    is_new: bool = False
 
 
 @dataclass(frozen=True)

@@ -116,3 +116,13 @@ class RowRequest:
     def is_always_serializable(self) -> bool:
         """Whether it adds keys to a keyed table."""
         return self.called is not None or bool(self.unique)
+
+@dataclass(frozen=True)
+class CompactRequest:
+    """A compaction of the files that may hold rows `where` selects; None: of all."""
+
+    where: str | Column | None = None
+    branch: str = MAIN
+    token: str | None = None
+    snapshot_properties: Mapping[str, str] = field(default_factory=dict)
+    options: Mapping[str, Any] = field(default_factory=dict)

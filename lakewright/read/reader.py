@@ -10,7 +10,7 @@ from lakewright.commit.store import TableState
 from lakewright.plan.filters import parse_where, resolving
 from lakewright.read.frame import to_dataframe
 from lakewright.read.scan import plan_scan
-from lakewright.read.timetravel import read_schema, resolve
+from lakewright.read.timetravel import optimized_snapshot, read_schema, resolve
 from lakewright.session import time_zone
 
 if TYPE_CHECKING:
@@ -26,9 +26,11 @@ def read(
     as_of: datetime | str | int | Commit | None = None,
     ref: str | None = None,
     metadata_columns: bool = False,
+    optimized: bool = False,
 ) -> DataFrame:
     zone = time_zone(spark)
     snapshot = resolve(state.metadata, snapshot_id=snapshot_id, as_of=as_of, ref=ref, time_zone=zone)
+    snapshot = optimized_snapshot(state.metadata, snapshot) if optimized else snapshot
     schema = read_schema(state.metadata, snapshot, snapshot_id=snapshot_id, as_of=as_of, ref=ref)
     chosen = parse_where(where, schema, state.name, session_tz=zone)
     scan = plan_scan(state.io, state.metadata, snapshot, chosen, schema=schema)

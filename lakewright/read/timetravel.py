@@ -8,6 +8,7 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from pyiceberg.schema import Schema
 
+from lakewright.commit.result import is_compaction
 from lakewright.errors import InvalidOption, RefNotFound
 from lakewright.format.metadata import MAIN, Metadata, Snapshot
 
@@ -48,6 +49,12 @@ def resolve(
             return metadata.snapshot(_named(as_of))
         return _at(metadata, to_millis(as_of, time_zone))
     return metadata.head(ref if ref is not None else MAIN)
+
+
+def optimized_snapshot(metadata: Metadata, snapshot: Snapshot | None) -> Snapshot | None:
+    """The newest snapshot in the line up to this one that is a compaction or has no delete files; this one where none is kept."""
+    line = metadata.ancestors(snapshot.snapshot_id if snapshot else None)
+    return next((s for s in line if is_compaction(s) or s.summary.get("total-delete-files") == "0"), snapshot)
 
 
 def read_schema(

@@ -33,6 +33,8 @@ class Phases(Protocol):
 
     def phase(self, name: str) -> AbstractContextManager[None]: ...
 
+    def update(self, counts: str = "") -> None: ...
+
 
 def change_rows(context: RowContext, request: RowRequest, source: MergeSource | None, progress: Phases) -> SnapshotChange | None:
     """The change that carries out the request; None where no row is concerned."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from lakewright.maintain.rewrite import BYTES_BEFORE, FILES_AFTER, FILES_BEFORE, FILES_LEFT_OUT
 from lakewright.plan.names import did_you_mean
 from lakewright.sql.cursor import Name
 from lakewright.sql.errors import sql_error
@@ -18,6 +19,8 @@ if TYPE_CHECKING:
 
 # The arguments of each procedure after `table`, with the type that a value is taken as.
 PROCEDURES: dict[str, dict[str, str]] = {
+    "compact": {"where": "string", "branch": "string"},
+    "rewrite_data_files": {"where": "string", "branch": "string"},
     "remove_orphans": {"older_than_hours": "double", "dry_run": "boolean"},
     "upgrade": {"format_version": "int"},
 }
@@ -31,6 +34,8 @@ def call(frames: Frames, statement: Call) -> DataFrame:
     if "table" not in given:
         raise sql_error(f"{name} needs the table: CALL lakewright.{name}(table => 'nyc.trips').", frames.sql, statement.procedure.end)
     table = _table(frames, statement, str(given.pop("table")))
+    if name in ("compact", "rewrite_data_files"):
+        return _compacted(frames, table, given)
     if name == "upgrade":
         if "format_version" not in given:
             raise sql_error("upgrade needs the version: format_version => 3.", frames.sql, statement.procedure.end)
@@ -38,6 +43,14 @@ def call(frames: Frames, statement: Call) -> DataFrame:
         return frames.lake.spark.createDataFrame([(table.name, given["format_version"])], "table string, format_version int")
     removed = table.remove_orphans(**given)
     return frames.lake.spark.createDataFrame([(path,) for path in removed.files], "path string")
+
+
+def _compacted(frames: Frames, table: Table, given: dict[str, Any]) -> DataFrame:
+    """With the columns that Iceberg's procedure has."""
+    summary = table.compact(**given).summary
+    counts = [int(summary.get(key, "0")) for key in (FILES_BEFORE, FILES_AFTER, BYTES_BEFORE, FILES_LEFT_OUT, "removed-delete-files")]
+    columns = "rewritten_data_files_count int, added_data_files_count int, rewritten_bytes_count bigint, failed_data_files_count int, removed_delete_files_count int"
+    return frames.lake.spark.createDataFrame([tuple(counts)], columns)
 
 
 def _arguments(frames: Frames, statement: Call, procedure: str) -> dict[str, Any]:

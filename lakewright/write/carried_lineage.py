@@ -15,7 +15,7 @@ def carried_lineage(source: SourceFile, rows: pa.RecordBatch | pa.Table | None, 
     """`_row_id` and `_last_updated_sequence_number` of `count` rows from position `start`; `changed` counts from there.
 
     rows: what the file has in these columns, None where it has neither. A file without a first row id is from before row
-    lineage: its rows have no ids yet and get them from this commit.
+    lineage, or new itself: its rows have no ids yet and get them from this commit.
     """
     first = source.data_file.first_row_id
     row_ids = None if rows is None else _plain(source.own_lineage(rows, ROW_ID_NAME))
@@ -28,7 +28,7 @@ def carried_lineage(source: SourceFile, rows: pa.RecordBatch | pa.Table | None, 
 
 def _sequences(source: SourceFile, rows: pa.RecordBatch | pa.Table | None, row_ids: pa.Array, count: int, changed: Positions) -> pa.Array:
     own = None if rows is None else _plain(source.own_lineage(rows, ROW_SEQUENCE_NAME))
-    file_sequence = pa.scalar(source.scan.sequence_number, pa.int64())
+    file_sequence = pa.scalar(None if source.target.is_new else source.scan.sequence_number, pa.int64())
     sequences = pa.repeat(file_sequence, count) if own is None else pc.coalesce(own, file_sequence) if own.null_count else own
     if not len(changed) and not row_ids.null_count:
         return sequences

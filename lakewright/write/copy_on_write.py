@@ -10,7 +10,6 @@ from collections.abc import Iterator
 from itertools import chain
 
 import numpy as np
-import pyarrow as pa
 from pyiceberg.schema import Schema
 from pyiceberg.table.sorting import UNSORTED_SORT_ORDER
 
@@ -18,12 +17,12 @@ from lakewright.format.graft import NotGraftable
 from lakewright.plan.delta import DELETE, MATCH, MOVE, UPDATE
 from lakewright.read.arrow_scan import DeletedRows
 from lakewright.write.arrow_rows import file_schema
-from lakewright.write.carried_lineage import carried_lineage
 from lakewright.write.changed_group import ChangedGroup
 from lakewright.write.delta_output import DeltaOutput
 from lakewright.write.delta_rows import NOTHING, DeltaRows, DeltaStream, Positions, new_values
 from lakewright.write.fanout import FanoutWriter
 from lakewright.write.grafted_file import GraftedFile, graft_obstacle, kept_sort_order
+from lakewright.write.group_rows import group_rows
 from lakewright.write.source_file import SourceFile
 
 TINY_SHARE, TINY_ROWS = 4, 10_000
@@ -139,15 +138,8 @@ class _Rewrite:
             order = output.plan.write.sort_order
             is_sorted = order.order_id == kept_sort_order(output, source.data_file)
             self._fanout = output.fanout(lineage=output.has_lineage, sort_order=order if is_sorted else UNSORTED_SORT_ORDER)
-        schema, at = output.plan.write.schema, 0
-        for batch in source.batches(group.index, [*source.columns_of(schema), *(source.lineage_names.values() if output.has_lineage else ())]):
-            part = group.part(at, batch.num_rows)
-            at += batch.num_rows
-            rows = _with_updates(source.projected(batch, schema, output.table_arrow), part, self._assigned)
-            if output.has_lineage:
-                lineage = carried_lineage(source, batch if source.lineage_names else None, part.start, part.rows, part.updated)
-                rows = pa.RecordBatch.from_arrays([*rows.columns, *lineage], schema=output.carried_arrow)
-            self._fanout.write(part.keeping(rows))
+        for rows in group_rows(output, source, group, self._assigned):
+            self._fanout.write(rows)
 
 
 class _Peekable:
@@ -169,15 +161,6 @@ class _Peekable:
 def _first(changes: Iterator[ChangedGroup]) -> list[ChangedGroup]:
     found = next(changes, None)
     return [] if found is None else [found]
-
-
-def _with_updates(rows: pa.RecordBatch, part: ChangedGroup, assigned: Schema) -> pa.RecordBatch:
-    if not len(part.updated):
-        return rows
-    names = [f.name for f in assigned.fields]
-    updated = part.updating(rows.select(names))
-    arrays = [updated.column(name) if name in names else rows.column(name) for name in rows.schema.names]
-    return pa.RecordBatch.from_arrays(arrays, schema=rows.schema)
 
 
 def _unchanged(source: SourceFile) -> Iterator[tuple[int, int, DeltaRows]]:

@@ -20,7 +20,7 @@ from lakewright.format.data_file import DataFile
 from lakewright.format.lineage import LINEAGE_FIELDS, ROW_SEQUENCE_NAME
 from lakewright.format.metrics import MetricsConfig
 from lakewright.format.storage import delete_file
-from lakewright.options import MAX_OPEN_FILES
+from lakewright.options import MAX_OPEN_FILES, TARGET_FILE_SIZE
 from lakewright.plan.delta import CLAUSE, ROW_ID, DeltaPlan
 from lakewright.plan.write_plan import WritePlan
 from lakewright.read.deletes import only_path
@@ -107,10 +107,11 @@ class DeltaOutput:
         self.locations.append(place)
         return place
 
-    def fanout(self, *, lineage: bool, sort_order: SortOrder) -> FanoutWriter:
-        """A writer of rows under the current partition spec."""
+    def fanout(self, *, lineage: bool, sort_order: SortOrder, target_size: int | None = None) -> FanoutWriter:
+        """A writer of rows under the current partition spec. target_size: of its files, where it is not the table's."""
         schema, arrow = (self.carried_schema, self.carried_arrow) if lineage else (self.plan.write.schema, self.table_arrow)
-        plan = replace(self.plan.write, schema=schema, sort_order=sort_order)
+        options = self.plan.write.options
+        plan = replace(self.plan.write, schema=schema, sort_order=sort_order, options=options.replaced(TARGET_FILE_SIZE, target_size) if target_size else options)
         files = TaskFiles(plan, self.io, arrow, self.metrics, self._name(plan, "parquet"), self.locations, self.written)
         writer = FanoutWriter(files, most_open=plan.options[MAX_OPEN_FILES])
         self._writers.append(writer)

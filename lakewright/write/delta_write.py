@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from heapq import heapify, heappop, heappush
 from math import ceil
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
+from pyiceberg.schema import Schema
 from pyiceberg.types import DoubleType, FloatType
 
 from lakewright.options import DELETE_GRANULARITY
@@ -41,8 +42,8 @@ Task = Callable[[Iterator[pa.RecordBatch], int, int, int], DeltaMessage]
 def materialise(plan: DeltaPlan, delta: DataFrame) -> Materialised:
     """Run the delta, whose value columns are of the table's Spark types. If that fails nothing is left, and a typed error says why."""
     spark = delta.sparkSession
-    floats = frozenset(i for i, f in plan.write.schema._lazy_id_to_field.items() if isinstance(f.field_type, FloatType | DoubleType))
-    slim = replace(plan, files=tuple(_without_most_metrics(target, floats) for target in plan.files))
+    floats = float_fields(plan.write.schema)
+    slim = replace(plan, files=tuple(without_most_metrics(target, floats) for target in plan.files))
     with writing(plan.write, spark, SETTINGS):
         messages = _run(_distributed(plan, delta), lambda batches, *who: materialise_batches(slim, batches, *who))
         parts = _parts_left(plan, messages)
@@ -70,7 +71,7 @@ def _distributed(plan: DeltaPlan, delta: DataFrame) -> DataFrame:
     if plan.in_one_task:
         return delta.coalesce(1).sortWithinPartitions(FILE, POSITION)
     columns = [*DELTA_COLUMNS, *(value_column(i) for i in plan.values)]
-    cores = _cores(delta.sparkSession)
+    cores = cores_of(delta.sparkSession)
     tasks = tasks_of_files(plan, cores)
     count = max(tasks, default=-1) + 1
     # An array in SQL text is one call for the driver where literals would be one each.
@@ -90,14 +91,22 @@ def tasks_of_files(plan: DeltaPlan, cores: int) -> list[int]:
         units[scope].append(number)
     least, share = (cores * TASKS_PER_CORE, BYTES_PER_TASK) if plan.mode == COPY_ON_WRITE else (cores, BYTES_PER_MARKING_TASK)
     count = min(len(units), max(least, ceil(sum(sizes) / share)))
+    tasks = [0] * len(sizes)
+    for numbers, task in zip(units.values(), balanced([sum(sizes[n] for n in numbers) for numbers in units.values()], count), strict=True):
+        for number in numbers:
+            tasks[number] = task
+    return tasks
+
+
+def balanced(sizes: Sequence[float], count: int) -> list[int]:
+    """The task of each piece of work, of so many: largest first to the lightest task."""
     weights = [(0.0, task) for task in range(count)]
     heapify(weights)
     tasks = [0] * len(sizes)
-    for numbers in sorted(units.values(), key=lambda numbers: -sum(sizes[n] for n in numbers)):
+    for number in sorted(range(len(sizes)), key=lambda number: -sizes[number]):
         weight, task = heappop(weights)
-        for number in numbers:
-            tasks[number] = task
-        heappush(weights, (weight + sum(sizes[n] for n in numbers) + 1, task))
+        tasks[number] = task
+        heappush(weights, (weight + sizes[number] + 1, task))
     return tasks
 
 
@@ -142,7 +151,7 @@ def _spread(plan: DeltaPlan, delta: DataFrame) -> tuple[DataFrame, Column]:
     return delta, F.xxhash64(*plain) if plain else F.spark_partition_id()
 
 
-def _cores(spark: SparkSession) -> int:
+def cores_of(spark: SparkSession) -> int:
     """How many tasks run at once; a Connect session says it only through how it splits rows."""
     from pyspark.sql import functions as F
 
@@ -174,7 +183,11 @@ def _numbers(batches: Iterable[pa.RecordBatch]) -> Iterator[int]:
         yield from batch.column(0).to_pylist()
 
 
-def _without_most_metrics(target: TargetFile, floats: frozenset[int]) -> TargetFile:
+def float_fields(schema: Schema) -> frozenset[int]:
+    return frozenset(i for i, f in schema._lazy_id_to_field.items() if isinstance(f.field_type, FloatType | DoubleType))
+
+
+def without_most_metrics(target: TargetFile, floats: frozenset[int]) -> TargetFile:
     """Every task gets every file: of its metrics only those that a rewrite cannot take from the footer."""
     file = target.file.scan.data_file
     slim = replace(

@@ -63,6 +63,11 @@ class SourceFile:
     def rows_in(self, group: int) -> int:
         return int(self.footer.row_group(group).num_rows)
 
+    def size_of(self, group: int) -> int:
+        """Bytes of a row group."""
+        columns = self.footer.row_group(group)
+        return sum(columns.column(at).total_compressed_size for at in range(columns.num_columns))
+
     @cached_property
     def layout(self) -> Layout:
         return self._layout(self.plan.write.schema)
@@ -188,8 +193,7 @@ class SourceFile:
 
     def _is_bulky(self) -> bool:
         """Whether a row group takes so much that it should not be fetched whole."""
-        groups = (self.footer.row_group(group) for group in range(self.footer.num_row_groups))
-        return any(sum(group.column(at).total_compressed_size for at in range(group.num_columns)) > BUFFERED_FROM for group in groups)
+        return any(self.size_of(group) > BUFFERED_FROM for group in range(self.footer.num_row_groups))
 
     def _batch_rows(self, group: int) -> int:
         size = self.footer.row_group(group).total_byte_size / max(self.rows_in(group), 1)
