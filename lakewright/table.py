@@ -376,7 +376,11 @@ class Table:
     # Upkeep
 
     def compact(self, where: str | Column | None = None, **how: Any) -> Commit:
-        """Combine small files, split large ones and apply deletes, in one commit that changes no row; `where` limits it to files that may match."""
+        """Combine small files, split large ones and apply deletes, in one commit that changes no row; `where` limits it to files that may match.
+
+        Records that the bucket mode postpone keeps back are taken in first, by a commit of their own.
+        """
+        self.take_in()
         self.refresh()
         self._state, commit = compact(self._lake, self._state, CompactRequest(where, **request_fields(how)))
         return commit

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from enum import Enum
+from math import ceil
 from typing import TYPE_CHECKING, Any
 
 from lakewright.errors import InvalidOption
@@ -21,6 +22,7 @@ from lakewright.options import CHECK_NULLABILITY, DISTRIBUTION, MERGE_SCHEMA, PA
 from lakewright.plan.names import match_name
 from lakewright.plan.request import MAIN, Clause, Command, IntoEmpty, RowRequest, Then, When, WriteMode, WriteRequest
 from lakewright.plan.schema import reconcile
+from lakewright.plan.write_plan import most_rows
 from lakewright.read.native import quoted
 
 if TYPE_CHECKING:
@@ -100,7 +102,7 @@ class Prepared:
             case Operation.INSERT_OVERWRITE if not has_buckets(metadata) and partition_is_of_key(metadata, self.definition):
                 tx.write(self.plain(WriteMode.OVERWRITE_PARTITIONS), self._rows)
             case Operation.UPSERT | Operation.INSERT if not tx.has_rows(self.request.branch):
-                tx.write(self.plain(WriteMode.APPEND, into_empty=IntoEmpty.TABLE), self._rows)
+                tx.write(self.plain(WriteMode.APPEND, into_empty=IntoEmpty.TABLE), self._first_rows(metadata))
             case _:
                 tx.change_rows(self._merge(metadata), self.batch.source)
         if self.request.takes_in is not None:
@@ -142,6 +144,11 @@ class Prepared:
 
         rows = self.batch.source.rows.where(~F.col(DELETED)) if self.batch.has_deletes else self.batch.source.rows
         return rows.select(*map(quoted, self.batch.columns))
+
+    def _first_rows(self, metadata: Metadata) -> DataFrame:
+        """Where buckets are filled by number of rows, in as many tasks as there will be buckets; partitions are put together later anyway."""
+        most = most_rows(self.options)
+        return self._rows if most is None or metadata.spec.fields else self._rows.repartition(max(1, ceil(self.batch.source.count / most)))
 
     def _clauses(self, metadata: Metadata) -> tuple[Clause, ...]:
         insert = Clause(When.NOT_MATCHED, Then.INSERT, self._not_deleted(), {quoted(c): f"{NEW}.{quoted(c)}" for c in self.batch.columns})

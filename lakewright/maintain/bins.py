@@ -7,7 +7,9 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from lakewright.format.data_file import DataFile
 from lakewright.options import COMPACT_DELETE_RATIO, COMPACT_MAX_FILE, COMPACT_MIN_FILE, COMPACT_MIN_INPUTS, COMPACT_OLD_SPECS, TARGET_FILE_SIZE, Options
+from lakewright.plan.write_plan import most_rows
 from lakewright.read.deletes import only_path
 from lakewright.read.prune import partition_key
 from lakewright.read.scan import FileScan
@@ -20,7 +22,7 @@ OLD_SPEC_BINS = 8
 
 @dataclass(frozen=True)
 class Sizing:
-    """What makes a file one to rewrite; sizes in bytes."""
+    """What makes a file one to rewrite; sizes in bytes, or in rows where the table's buckets are filled by number."""
 
     target: int
     small: float
@@ -28,9 +30,13 @@ class Sizing:
     delete_ratio: float = 0.0
     min_inputs: int = 2
     old_specs: bool = False
+    by_rows: bool = False
 
     @staticmethod
     def from_options(options: Options) -> Sizing:
+        rows = most_rows(options)
+        if rows is not None:
+            return Sizing(rows, SMALL * rows, float("inf"), options[COMPACT_DELETE_RATIO], options[COMPACT_MIN_INPUTS], options[COMPACT_OLD_SPECS], by_rows=True)
         target = options[TARGET_FILE_SIZE]
         return Sizing(
             target,
@@ -40,6 +46,13 @@ class Sizing:
             options[COMPACT_MIN_INPUTS],
             options[COMPACT_OLD_SPECS],
         )
+
+    def size(self, file: DataFile) -> int:
+        return file.record_count if self.by_rows else file.file_size_in_bytes
+
+    def live(self, scan: FileScan) -> float:
+        """Of the file's live rows, as far as its deletes say how many they are."""
+        return self.size(scan.data_file) * (1 - deleted_share(scan))
 
 
 def plan_bins(files: Iterable[FileScan], spec_id: int, sizing: Sizing) -> list[tuple[FileScan, ...]]:
@@ -51,21 +64,20 @@ def plan_bins(files: Iterable[FileScan], spec_id: int, sizing: Sizing) -> list[t
     chosen: list[tuple[FileScan, ...]] = []
     for (of_spec, _), members in groups.items():
         full, alone = (FULL * sizing.target, sizing.small) if of_spec == spec_id else (OLD_SPEC_BINS * sizing.target, float("inf"))
-        chosen += [tuple(bin_) for bin_ in packed(members, full, alone) if _is_worth_it(bin_, spec_id, sizing)]
+        chosen += [tuple(bin_) for bin_ in packed(members, full, alone, sizing) if _is_worth_it(bin_, spec_id, sizing)]
     return chosen
 
 
 def is_candidate(scan: FileScan, spec_id: int, sizing: Sizing) -> bool:
-    size = scan.data_file.file_size_in_bytes
-    return size < sizing.small or _on_its_own(scan, spec_id, sizing)
+    return sizing.size(scan.data_file) < sizing.small or _on_its_own(scan, spec_id, sizing)
 
 
-def packed(files: Iterable[FileScan], full: float, alone: float) -> Iterator[list[FileScan]]:
+def packed(files: Iterable[FileScan], full: float, alone: float, sizing: Sizing) -> Iterator[list[FileScan]]:
     """Neighbours, in the order they were added, until they are as much as one file should have; one that is `alone` enough stays so."""
     bin_: list[FileScan] = []
     used = 0.0
     for scan in sorted(files, key=lambda scan: (scan.sequence_number, scan.data_file.file_path)):
-        size = live_size(scan)
+        size = sizing.live(scan)
         if size >= alone:
             yield [scan]
             continue
@@ -76,11 +88,6 @@ def packed(files: Iterable[FileScan], full: float, alone: float) -> Iterator[lis
             bin_, used = [], 0.0
     if bin_:
         yield bin_
-
-
-def live_size(scan: FileScan) -> float:
-    """Bytes of the file's live rows, as far as its deletes say how many they are."""
-    return scan.data_file.file_size_in_bytes * (1 - deleted_share(scan))
 
 
 def deleted_share(scan: FileScan) -> float:
@@ -97,7 +104,7 @@ def _is_worth_it(bin_: Sequence[FileScan], spec_id: int, sizing: Sizing) -> bool
 def _on_its_own(scan: FileScan, spec_id: int, sizing: Sizing) -> bool:
     """Whether the file is rewritten whatever stands beside it."""
     is_old = sizing.old_specs and scan.data_file.spec_id != spec_id
-    return scan.data_file.file_size_in_bytes > sizing.large or _has_deletes(scan, sizing.delete_ratio) or is_old
+    return sizing.size(scan.data_file) > sizing.large or _has_deletes(scan, sizing.delete_ratio) or is_old
 
 
 def _has_deletes(scan: FileScan, ratio: float) -> bool:

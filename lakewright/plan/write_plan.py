@@ -9,7 +9,7 @@ from pyiceberg.partitioning import PartitionSpec
 from pyiceberg.schema import Schema
 from pyiceberg.table.sorting import SortOrder
 
-from lakewright.options import Options
+from lakewright.options import BUCKET_MODE, BUCKET_TARGET_ROWS, Options
 
 
 @dataclass(frozen=True)
@@ -27,3 +27,8 @@ class WritePlan:
     options: Options
     io_properties: Mapping[str, str] = field(repr=False)  # may hold secrets
     bytes_per_row: float | None
+
+
+def most_rows(options: Options) -> int | None:
+    """How many rows a data file is filled to, where the table says that by number."""
+    return options[BUCKET_TARGET_ROWS] if options[BUCKET_MODE] in ("dynamic", "key-dynamic") else None

@@ -19,6 +19,7 @@ from lakewright.rows.matches import explain_matches, require_new, require_unique
 from lakewright.rows.merge import plan_merge
 from lakewright.rows.merge_source import MergeSource
 from lakewright.rows.row_plan import RowContext, RowPlan
+from lakewright.rows.small_files import fold
 from lakewright.write.delta_write import Materialised, materialise
 from lakewright.write.engine import running
 
@@ -46,9 +47,10 @@ def change_rows(context: RowContext, request: RowRequest, source: MergeSource | 
             require_unique(plan, request, context.schema, context.table)
     with progress.phase("write"):
         made = _materialised(context, request, plan)
+        made, folded = fold(context, made) if request.called else (made, ())
     if not (plan.whole or made.touched or made.added):
         return None
-    return _change(context, request, plan, made)
+    return _change(context, request, plan, made, folded)
 
 
 def _materialised(context: RowContext, request: RowRequest, plan: RowPlan) -> Materialised:
@@ -60,9 +62,9 @@ def _materialised(context: RowContext, request: RowRequest, plan: RowPlan) -> Ma
         raise explain_matches(context, request, plan, error) from error
 
 
-def _change(context: RowContext, request: RowRequest, plan: RowPlan, made: Materialised) -> SnapshotChange:
+def _change(context: RowContext, request: RowRequest, plan: RowPlan, made: Materialised, folded: tuple[FileScan, ...]) -> SnapshotChange:
     replaced = [f for f in plan.read if f.data_file.file_path in made.replaced]
-    removed, vectors = with_their_deletes(context.state, context.metadata, context.head, (*plan.whole, *replaced))
+    removed, vectors = with_their_deletes(context.state, context.metadata, context.head, (*plan.whole, *replaced, *folded))
     gone = removed | made.superseded_deletes
     return SnapshotChange(
         operation=operation_of(made.added, gone, made.deletes),

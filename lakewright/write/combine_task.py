@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -15,6 +16,7 @@ from lakewright.format.storage import delete_file
 from lakewright.options import COMPACT_MAX_FILE, TARGET_FILE_SIZE
 from lakewright.plan.combine import Bin
 from lakewright.plan.delta import DeltaPlan, TargetFile
+from lakewright.plan.write_plan import most_rows
 from lakewright.read.arrow_scan import DeletedRows
 from lakewright.write.changed_group import ChangedGroup
 from lakewright.write.combined_file import NO_COLUMNS, CombinedFile, is_copied
@@ -66,7 +68,8 @@ def _combine(output: DeltaOutput, bin_: Bin) -> None:
     write, files = output.plan.write, [target.file.scan.data_file for target in bin_.files]
     deletes = DeletedRows(output.io, output.plan.read)
     stays_sorted = write.sort_order.is_unsorted or (len(files) == 1 and files[0].sort_order_id == write.sort_order.order_id)
-    if not stays_sorted or any(file.spec_id != write.spec.spec_id or _largest_group(file) > _too_large(output) for file in files):
+    has_too_many = sum(file.record_count for file in files) > (most_rows(write.options) or sys.maxsize)
+    if not stays_sorted or has_too_many or any(file.spec_id != write.spec.spec_id or _largest_group(file) > _too_large(output) for file in files):
         _stream(output, bin_, deletes, is_sorted=stays_sorted)
         return
     largest = max(bin_.files, key=lambda target: target.file.scan.data_file.file_size_in_bytes)

@@ -21,7 +21,7 @@ from lakewright.options import COMPRESSION, COMPRESSION_LEVEL, DICT_ENABLED, DIC
 from lakewright.plan.distribution import PARTITION_PREFIX, distribute, needs_clustering, partition_fields, with_partition_columns
 from lakewright.plan.partition_codes import decode, is_digest
 from lakewright.plan.types import FIELD_ID, spark_type
-from lakewright.plan.write_plan import WritePlan
+from lakewright.plan.write_plan import WritePlan, most_rows
 from lakewright.read.paths import spark_path
 from lakewright.write.footers import Made, data_files
 from lakewright.write.locations import file_location
@@ -75,6 +75,11 @@ def with_field_ids(plan: WritePlan, df: DataFrame) -> DataFrame:
     return df.select(*columns)
 
 
+def _rows_per_file(plan: WritePlan) -> int:
+    by_size = max(1, int(plan.options[TARGET_FILE_SIZE] / (plan.bytes_per_row or estimated_row_size(plan.schema))))
+    return min(by_size, most_rows(plan.options) or by_size)
+
+
 def writer_options(plan: WritePlan) -> dict[str, str]:
     """Options of this one write, so that the session's own settings stay as they are."""
     options, codec = plan.options, plan.options[COMPRESSION]
@@ -89,7 +94,7 @@ def writer_options(plan: WritePlan) -> dict[str, str]:
         "parquet.page.size": str(options[PAGE_SIZE]),
         "parquet.enable.dictionary": str(options[DICT_ENABLED]).lower(),
         "parquet.dictionary.page.size": str(options[DICT_SIZE]),
-        "maxRecordsPerFile": str(max(1, int(options[TARGET_FILE_SIZE] / (plan.bytes_per_row or estimated_row_size(plan.schema))))),
+        "maxRecordsPerFile": str(_rows_per_file(plan)),
     }
     level = options[COMPRESSION_LEVEL]
     if codec == "zstd":

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -14,7 +15,7 @@ from pyiceberg.io import FileIO
 from lakewright.format.data_file import DataFile
 from lakewright.format.metrics import MetricsConfig, data_file_from_footer
 from lakewright.options import COMPRESSION, COMPRESSION_LEVEL, DICT_ENABLED, DICT_SIZE, PAGE_SIZE, ROW_GROUP_LIMIT, ROW_GROUP_SIZE, TARGET_FILE_SIZE
-from lakewright.plan.write_plan import WritePlan
+from lakewright.plan.write_plan import WritePlan, most_rows
 from lakewright.write.arrow_rows import nan_counts
 from lakewright.write.dictionaries import SAMPLE, dictionary_columns
 
@@ -66,6 +67,8 @@ class RollingWriter:
         self._partition = partition
         self._buffer: list[pa.RecordBatch] = []
         self._rows = 0
+        self._file_rows = 0
+        self._most_rows = most_rows(files.plan.options) or sys.maxsize
         self._open: _OpenFile | None = None
 
     @property
@@ -78,15 +81,18 @@ class RollingWriter:
         options = self._files.plan.options
         while batch.num_rows:
             room = (self._wanted_bytes() - self.buffered_bytes) / bytes_per_row
-            rows = max(1, min(round(room), options[ROW_GROUP_LIMIT] - self._rows, batch.num_rows))
+            rows = max(1, min(round(room), options[ROW_GROUP_LIMIT] - self._rows, self._most_rows - self._file_rows, batch.num_rows))
             self._buffer.append(batch.slice(0, rows))
             self.buffered_bytes += round(rows * bytes_per_row)
             self._rows += rows
+            self._file_rows += rows
             batch = batch.slice(rows)
             if self._rows >= options[ROW_GROUP_LIMIT] or self.buffered_bytes >= self._wanted_bytes():
                 self.flush()
                 if self._open and self._open.size >= FULL_ENOUGH * options[TARGET_FILE_SIZE]:
                     self.close()
+            if self._file_rows >= self._most_rows:
+                self.close()
 
     def flush(self) -> None:
         """Write the buffered rows as one row group."""
@@ -105,6 +111,7 @@ class RollingWriter:
         if self._open:
             self._files.written.append(self._open.close())
             self._open = None
+        self._file_rows = 0
 
     def abandon(self) -> None:
         if self._open:

@@ -50,7 +50,7 @@ def test_postponed_records_wait_on_a_branch(lake: Lake) -> None:
     table.upsert(records(lake, A, B))
     table.upsert(records(lake, (1, "us", 1.5, 11), C))
     assert rows(table) == [] and len(rows(table, ref="postponed")) == 4
-    assert table.take_in() is not None
+    table.compact()
     assert rows(table) == [(1, "us", 1.5, 11), B, C]
     assert [str(f.transform) for f in table.spec.fields] == ["bucket[2]"]
     assert table.take_in() is None and "postponed" not in table.iceberg.metadata.refs
@@ -105,6 +105,33 @@ def test_unaware_tables_take_rows_as_they_come(lake: Lake) -> None:
     plain = lake.create_table("keys.unaware", SCHEMA, partition_by=["truncate(20, id)"], properties={"lakewright.bucket-mode": "unaware"})
     assert plain.append(spread).added_files == 4, "both tasks write both partitions"
     assert plain.append(spread, distribution_mode="hash").added_files == 2
+
+
+def live_rows(table: Table) -> list[int]:
+    return sorted(row.record_count for row in table.files().collect() if row.content == "data")
+
+
+@pytest.mark.feature("P5")
+@pytest.mark.parametrize("mode", ["copy-on-write", "merge-on-read"])
+def test_dynamic_buckets_are_filled_before_others_are_begun(lake: Lake, mode: str) -> None:
+    table = in_mode(lake, "dynamic", properties={"lakewright.bucket.target-rows": "100", "write.merge.mode": mode})
+    table.upsert(many(lake, 0, 250))
+    assert len(live_rows(table)) == 3 and max(live_rows(table)) <= 100
+    before = len(live_rows(table))
+    table.upsert(many(lake, 250, 260))
+    assert len(live_rows(table)) == before and sum(live_rows(table)) == 260
+    table.upsert(many(lake, 260, 400))
+    assert (len(live_rows(table)), sum(live_rows(table))) == (4, 400) and max(live_rows(table)) <= 100
+    table.upsert(many(lake, 100, 105).selectExpr("id", "region", "fare", "at + 1 as at"))
+    assert table.read().count() == 400 and table.read("at = 2").count() == 5
+
+
+@pytest.mark.feature("P5")
+def test_key_dynamic_finds_keys_in_every_partition(lake: Lake) -> None:
+    table = in_mode(lake, "key-dynamic", partition_by=["region"], properties={"lakewright.bucket.target-rows": "100"})
+    table.bulk_insert(records(lake, A, B, C))
+    table.upsert(records(lake, (1, "us", 1.5, 11), (4, "asia", 4.0, 1)))
+    assert rows(table) == [(1, "us", 1.5, 11), B, C, (4, "asia", 4.0, 1)]
 
 
 @pytest.mark.parametrize(
