@@ -143,6 +143,11 @@ DELETE_GRANULARITY = declare("delete-granularity", "write.delete.granularity", o
 DELETE_TARGET_SIZE = declare("delete-target-file-size-bytes", "write.delete.target-file-size-bytes", positive, 32 * MIB, "Size at which a new position delete file is begun.")
 REPLANS = declare("row-level-replans", "lakewright.row-level-replans", count, 3, "How often a DELETE, UPDATE or MERGE that met a conflicting commit is planned again on the table as it then is.")
 
+# Expiry
+MAX_SNAPSHOT_AGE = declare("max-snapshot-age-ms", "history.expire.max-snapshot-age-ms", positive, 432_000_000, "Age from which a snapshot expires, where its branch does not say; 5 days.")
+MIN_SNAPSHOTS = declare("min-snapshots-to-keep", "history.expire.min-snapshots-to-keep", positive, 1, "How many snapshots of a branch are kept at any age, where it does not say.")
+MAX_REF_AGE = declare("max-ref-age-ms", "history.expire.max-ref-age-ms", maybe(positive), None, "Age of its snapshot from which a branch or tag other than main is dropped, where it does not say. Default: never.")
+
 # Runs
 LEASE_SECONDS = declare("run-lease-seconds", "lakewright.run-lease-seconds", positive, 60, "How long a run is taken for alive after its last heartbeat.")
 

@@ -24,6 +24,7 @@ from lakewright.commit.validate import require_branch
 from lakewright.errors import CommitOutcomeUnknown, InvalidOption, UnsupportedOperation
 from lakewright.format.metadata import Metadata
 from lakewright.format.storage import delete_file, delete_tree, explained, prune_empty_folders
+from lakewright.maintain.dead_runs import roll_back_dead_runs
 from lakewright.namespaces import as_text
 from lakewright.options import ISOLATION, LEASE_SECONDS, MERGE_SCHEMA, Options, resolve
 from lakewright.plan.overwrite import Replacement, plan_replacement, replaced_partitions
@@ -247,6 +248,8 @@ class Transaction:
 
     def _begin_run(self, request: WriteRequest | RowRequest, options: Options) -> Run:
         if self._run is None:
+            roll_back_dead_runs(self.lake.store, self.state)
+            head = self._working.head(request.branch)
             self._run = self._open.enter_context(
                 open_run(
                     self.state.io,
@@ -257,6 +260,7 @@ class Transaction:
                     token=request.token,
                     lease_seconds=options[LEASE_SECONDS],
                     run_id=self.run_id,
+                    read_snapshot_id=head.snapshot_id if head else None,
                 )
             )
         return self._run

@@ -10,6 +10,7 @@ from lakewright.sql.errors import sql_error
 from lakewright.sql.frames import Frames
 from lakewright.sql.names import require_table
 from lakewright.sql.statements import Call
+from lakewright.sql.timeline_calls import TIMELINE_PROCEDURES, call_timeline
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
 PROCEDURES: dict[str, dict[str, str]] = {
     "remove_orphans": {"older_than_hours": "double", "dry_run": "boolean"},
     "upgrade": {"format_version": "int"},
+    **{name: procedure.arguments for name, procedure in TIMELINE_PROCEDURES.items()},
 }
 
 
@@ -31,6 +33,8 @@ def call(frames: Frames, statement: Call) -> DataFrame:
     if "table" not in given:
         raise sql_error(f"{name} needs the table: CALL lakewright.{name}(table => 'nyc.trips').", frames.sql, statement.procedure.end)
     table = _table(frames, statement, str(given.pop("table")))
+    if name in TIMELINE_PROCEDURES:
+        return call_timeline(frames, statement, table, name, given)
     if name == "upgrade":
         if "format_version" not in given:
             raise sql_error("upgrade needs the version: format_version => 3.", frames.sql, statement.procedure.end)
