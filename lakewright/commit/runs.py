@@ -106,6 +106,9 @@ def running_runs(io: FileIO, table_location: str) -> list[RunRecord]:
             if marker.modified_ms < now_ms() - MARKER_WITHOUT_RECORD_MS:
                 try_delete(io, marker.path)
             continue
+        except CorruptFile as error:
+            log.warning("%s", error)
+            continue
         if record.state == RUNNING:
             records.append(record)
         else:

@@ -86,18 +86,18 @@ def expire_snapshots(store: Store, state: TableState, options: Options, *, older
         after = apply(state.metadata, _updates(state.metadata, limits))
         return _expired(state.metadata, after, _unused(state.io, state.metadata, after), dry_run=True)
     if not _updates(state.metadata, limits):
-        _forget_runs(state, limits)
+        _forget_runs(state, limits, options)
         return _expired(state.metadata, state.metadata, [], dry_run=False)
     with recorded(store, state, "expire", options) as run:
         tried: list[Metadata] = []
         published = run.publish(_expiry(limits, tried))
         # What is kept is looked up in the version published, or a newer one: later commits build on that, and on their own files.
         newest = store.load(state.identifier, known=published)
-        before = tried[-1]
+        before = tried[-1] if tried else newest.metadata
         unused = _unused(state.io, before, newest.metadata)
         with ThreadPoolExecutor(DELETERS) as pool:
             list(pool.map(lambda file: try_delete(state.io, file.path), unused))
-        _forget_runs(newest, limits)
+        _forget_runs(newest, limits, options)
         run.finish(details={"expired_snapshots": len(_removed(before, newest.metadata)), "deleted_files": len(unused)})
     return _expired(before, newest.metadata, unused, dry_run=False)
 
@@ -216,11 +216,14 @@ def _expired(before: Metadata, after: Metadata, unused: list[UnusedFile], *, dry
     return Expired(snapshots, refs, tuple(f.path for f in unused), counts, sum(f.bytes for f in unused), dry_run)
 
 
-def _forget_runs(state: TableState, limits: Limits) -> None:
-    """Records of runs that ended before the limit, unless their snapshot is kept."""
+def _forget_runs(state: TableState, limits: Limits, options: Options) -> None:
+    """Records of runs go with their snapshot; of those that made none, once they have the age at which snapshots expire by the table's rule."""
     for record in list_runs(state.io, state.metadata.location):
-        ended = record.finished_ms
-        if record.state == RUNNING or ended is None or ended >= limits.older_than_ms:
+        if record.state == RUNNING or record.finished_ms is None:
             continue
-        if record.snapshot_id is None or not state.metadata.has_snapshot(record.snapshot_id):
+        if record.snapshot_id is None:
+            is_over = record.finished_ms < limits.now_ms - options[MAX_SNAPSHOT_AGE]
+        else:
+            is_over = record.finished_ms < limits.older_than_ms and not state.metadata.has_snapshot(record.snapshot_id)
+        if is_over:
             try_delete(state.io, record_path(state.metadata.location, record.run_id))
