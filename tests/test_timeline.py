@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 from lakewright.cli.main import app
 from lakewright.commit.runs import RUNNING, Run, RunRecord, data_prefix, new_run_id
 from lakewright.commit.updates import now_ms
-from lakewright.errors import InvalidOption, NotAnAncestor, SavepointNotFound, SqlError
+from lakewright.errors import InvalidOption, NotAnAncestor, SavepointNotFound
 from tests.commit.stores import Rival
 from tests.trips import D1, ids, rows
 
@@ -115,27 +115,6 @@ def test_an_update_whose_snapshot_is_rolled_back_meanwhile_is_planned_again(lake
     lake.__dict__["store"] = Rival(real, lambda: setattr(lake, "store", real) or other.rollback(first))
     table.update({"region": "'us'"})
     assert [tuple(row) for row in table.read().select("id", "region").collect()] == [(1, "us")]
-
-
-@pytest.mark.feature("H6", "H12")
-def test_procedures(lake: Lake, three: tuple[Table, list[Any]]) -> None:
-    table, (_, second, third) = three
-
-    def call(text: str, **args: Any) -> tuple[Any, ...]:
-        (row,) = lake.sql(f"CALL lakewright.{text}", args=args).collect()
-        return tuple(row)
-
-    assert call("savepoint('nyc.trips', 'good')") == ("good", third.snapshot_id)
-    assert call("rollback(table => 'nyc.trips', snapshot_id => :id)", id=second.snapshot_id) == ("main", second.snapshot_id)
-    assert call("restore('nyc.trips', 'good')") == ("main", third.snapshot_id)
-    assert call("drop_savepoint('nyc.trips', name => 'good')") == ("good",)
-    assert call("expire_snapshots('nyc.trips', older_than => current_timestamp() - INTERVAL 1 HOUR)")[0] == 0
-    assert call("expire_snapshots('nyc.trips', older_than => current_timestamp() + INTERVAL 1 HOUR, retain_last => 2)")[0] == 1
-    states = lake.sql("SELECT action, state FROM nyc.trips.timeline").collect()
-    assert [row.action for row in states] == ["append", "append", "savepoint", "rollback", "restore", "drop savepoint", "expire"]
-    with pytest.raises(SqlError, match="rollback needs snapshot_id"):
-        lake.sql("CALL lakewright.rollback('nyc.trips')")
-    assert ids(table) == [1, 2, 3]
 
 
 @pytest.mark.feature("H6")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -49,33 +49,33 @@ def instants(metadata: Metadata, runs: list[RunRecord], has_files: Callable[[Run
     lines = _lines(metadata)
     made = [(snapshot, by_id.get(commit_of(snapshot).run_id)) for snapshot in metadata.snapshots()]
     with_snapshot = {run.run_id for _, run in made if run is not None}
-    found = [_of_snapshot(snapshot, run, lines.get(snapshot.snapshot_id)) for snapshot, run in made]
+    found = [_of_snapshot(snapshot, run, lines) for snapshot, run in made]
     found += [_of_run(run, has_files) for run in runs if run.run_id not in with_snapshot]
     return sorted(found, key=lambda instant: instant[0] or 0)
 
 
-def _lines(metadata: Metadata) -> dict[int, str]:
-    """The ref in whose line a snapshot is: main before other branches, and tags last."""
-    lines: dict[int, str] = {}
+def _lines(metadata: Metadata) -> dict[int, str | None]:
+    """The branch in whose line a snapshot is, main before others; None for the line of a tag alone."""
+    lines: dict[int, str | None] = {}
     order = sorted(metadata.refs, key=lambda name: (name != MAIN, metadata.refs[name]["type"] != "branch", name))
     for name in order:
         for snapshot in metadata.ancestors(metadata.refs[name]["snapshot-id"]):
             if snapshot.snapshot_id in lines:
                 break
-            lines[snapshot.snapshot_id] = name
+            lines[snapshot.snapshot_id] = name if metadata.refs[name]["type"] == "branch" else None
     return lines
 
 
-def _of_snapshot(snapshot: Snapshot, run: RunRecord | None, line: str | None) -> Instant:
+def _of_snapshot(snapshot: Snapshot, run: RunRecord | None, lines: Mapping[int, str | None]) -> Instant:
     commit = commit_of(snapshot)
-    state = COMPLETED if line else STAGED if STAGED_ID in commit.summary else ROLLED_BACK
+    state = COMPLETED if snapshot.snapshot_id in lines else STAGED if STAGED_ID in commit.summary else ROLLED_BACK
     return (
         snapshot.timestamp_ms * 1000,
         run.operation if run and run.operation != SEVERAL else command_of(snapshot),
         state,
         snapshot.snapshot_id,
         commit.run_id or None,
-        run.branch if run else line,
+        run.branch if run else lines.get(snapshot.snapshot_id),
         commit.added_rows,
         commit.deleted_rows,
         commit.added_files,

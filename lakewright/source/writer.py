@@ -19,7 +19,7 @@ from pyspark import TaskContext
 from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
 from pyspark.sql.types import StructType
 
-from lakewright.commit.runs import BEATS, BY_TASKS, RUNNING, Run, RunRecord, data_prefix, new_run_id, read_record, record_path
+from lakewright.commit.runs import BEATS, BY_TASKS, RUNNING, Run, RunRecord, data_prefix, new_run_id, read_record, record_path, running_runs
 from lakewright.commit.store import Store, TableState
 from lakewright.commit.updates import now_ms
 from lakewright.errors import WriteFailed
@@ -44,7 +44,6 @@ def begin_write(request: SourceWrite, store: Store, state: TableState, rows: Str
     """Check what can be checked without the session, and begin the run; a token already committed makes it a no-op."""
     from lakewright.commit.publish import find_token
     from lakewright.commit.validate import require_branch
-    from lakewright.maintain.dead_runs import roll_back_dead_runs
 
     require_branch(state.metadata, request.branch, state.name)
     require_no_key(state)
@@ -52,7 +51,7 @@ def begin_write(request: SourceWrite, store: Store, state: TableState, rows: Str
     if earlier is not None:
         log.info("token %s was already committed to %s as snapshot %s", request.token, state.name, earlier.snapshot_id)
         return AlreadyCommitted()
-    roll_back_dead_runs(store, state)
+    _roll_back_dead_runs(store, state)
     run_id, now = new_run_id(), now_ms()
     head = state.metadata.head(request.branch)
     record = RunRecord(
@@ -71,6 +70,13 @@ def begin_write(request: SourceWrite, store: Store, state: TableState, rows: Str
     )
     Run(state.io, state.metadata.location, record).begin()
     return LakeWriter(SourceRun(request, without_history(state, request.branch), rows, record))
+
+
+def _roll_back_dead_runs(store: Store, state: TableState) -> None:
+    if any(not record.alive for record in running_runs(state.io, state.metadata.location)):
+        from lakewright.maintain.dead_runs import roll_back_dead_runs
+
+        roll_back_dead_runs(store, state)
 
 
 class LakeWriter(DataSourceArrowWriter):

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from lakewright.table import Table
 
-EXPIRED = [f"deleted_{kind.replace(' ', '_')}{'_files' if kind == 'data' or kind.endswith('deletes') else ''}_count" for kind in KINDS]
+EXPIRED = [f"deleted_{name}_count" for name in ("data_files", "position_delete_files", "equality_delete_files", "manifest_files", "manifest_lists", "statistics_files")]
 Row = tuple[Any, ...]
 
 
