@@ -54,7 +54,7 @@ def test_the_timeline_joins_snapshots_and_runs(spark: SparkSession, three: tuple
     with pytest.raises(Exception, match="broken row"):
         table.append(spark.sql("SELECT CAST(raise_error('broken row') AS bigint) AS id, 'eu' AS region, DATE'2024-05-01' AS day"))
     begun(table)
-    writing = begun(table)
+    writing = begun(table, started_ms=now_ms() + 1)  # not in the same millisecond
     file = Path(writing.prefix.removeprefix("file://"), "part.parquet")
     file.parent.mkdir(parents=True)
     file.touch()
