@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from lakewright.commit.refs import Retention
 from lakewright.commit.updates import now_ms
 from tests.interop import readers
 from tests.interop.peer import Peer
@@ -32,13 +33,18 @@ def check(peer: Peer, place: Place, table: Any, expected: set[int], snapshots: i
         assert set(readers.duck(table, columns="id")["id"].to_pylist()) == expected
 
 
+def left_over(table: Any) -> list[str]:
+    """Files no version refers to; Hadoop's checksums of metadata files aside."""
+    return [path for path in table.remove_orphans(older_than_hours=0, dry_run=True).files if not path.endswith(".crc")]
+
+
 @pytest.mark.feature("H6", "H12")
 @pytest.mark.parametrize("version", [2, 3])
 @pytest.mark.parametrize("where", PLACES)
 def test_back_and_forth_and_expired(where: str, version: int, place_of: Callable[[str], Place], peer: Peer) -> None:
     place = place_of(where)
-    table, (first, second, deleted, _) = made(place, version)
-    everything, live = set(range(20)), set(range(20)) - {3, 13}
+    table, (first, second, deleted, updated) = made(place, version)
+    live = set(range(20)) - {3, 13}
     table.savepoint("good", at=deleted)
     table.rollback(first)
     check(peer, place, table, set(range(10)), 4)
@@ -47,11 +53,11 @@ def test_back_and_forth_and_expired(where: str, version: int, place_of: Callable
     table.append(place.lake.spark.sql(FLAT_ROWS.format(start=20, end=21)).coalesce(1))
     check(peer, place, table, live | {20}, 5)
     expired = table.expire_snapshots(older_than=now_ms() + 1000)
-    assert set(expired.snapshots) == {first.snapshot_id, second.snapshot_id, _.snapshot_id}
+    assert set(expired.snapshots) == {first.snapshot_id, second.snapshot_id, updated.snapshot_id}
     check(peer, place, table, live | {20}, 2)
     assert {row.id for row in table.read(ref="good").select("id").collect()} == live
     assert {r["id"] for r in peer.sql(f"SELECT id FROM {place.name}.{table.name} VERSION AS OF 'good'").to_pylist()} == live
-    assert table.remove_orphans(older_than_hours=0, dry_run=True).files == () and live < everything
+    assert left_over(table) == []
 
 
 @pytest.mark.feature("H12")
@@ -77,8 +83,6 @@ def test_a_savepoint_survives_the_expiry_of_the_runtime(version: int, place_of: 
 @pytest.mark.feature("H6")
 def test_what_is_kept_is_what_the_runtime_keeps(place_of: Callable[[str], Place], peer: Peer) -> None:
     """The same history, branches, tags and limits, expired by us and by the runtime."""
-    from lakewright.commit.refs import Retention
-
     place, kept = place_of("local"), {}
     for author in ("ours", "theirs"):
         table = place.lake.create_table(f"timeline.kept_by_{author}", "id bigint", properties={"history.expire.min-snapshots-to-keep": "2"})
@@ -94,5 +98,5 @@ def test_what_is_kept_is_what_the_runtime_keeps(place_of: Callable[[str], Place]
             peer.sql(f"CALL {place.name}.system.expire_snapshots(table => '{table.name}', older_than => TIMESTAMP '2099-01-01 00:00:00')")
         number = {commit.snapshot_id: n for n, commit in enumerate(commits)}
         kept[author] = [number[row.snapshot_id] for row in table.history().collect()], sorted(row.name for row in table.refs().collect())
-        assert table.remove_orphans(older_than_hours=0, dry_run=True).files == ()
+        assert left_over(table) == []
     assert kept["ours"] == kept["theirs"] and 5 not in kept["ours"][0]
