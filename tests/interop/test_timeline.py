@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from lakewright.commit.refs import Retention
+from lakewright.commit.runs import RUNNING, Run, RunRecord, data_prefix, new_run_id, running_runs
 from lakewright.commit.updates import now_ms
 from tests.interop import readers
 from tests.interop.peer import Peer
@@ -100,3 +101,26 @@ def test_what_is_kept_is_what_the_runtime_keeps(place_of: Callable[[str], Place]
         kept[author] = [number[row.snapshot_id] for row in table.history().collect()], sorted(row.name for row in table.refs().collect())
         assert left_over(table) == []
     assert kept["ours"] == kept["theirs"] and 5 not in kept["ours"][0]
+
+
+@pytest.mark.feature("H6")
+def test_on_an_object_store(place_of: Callable[[str], Place]) -> None:
+    """A crashed run is rolled back by the next writer, and an expiry leaves no file, where there are no folders and no rename."""
+    place = place_of("s3")
+    table = place.lake.create_table("timeline.on_s3", "id bigint")
+
+    def write(n: int) -> None:
+        table.overwrite(place.lake.spark.sql(f"SELECT {n}L AS id"))
+
+    write(1)
+    io, run_id = table._state.io, new_run_id()
+    dead = RunRecord(run_id, table.name, "append", RUNNING, data_prefix(table.location, run_id), "main", None, 0, 0, 1)
+    Run(io, table.location, dead).begin()
+    with io.new_output(f"{dead.prefix}/part.parquet").create() as stream:
+        stream.write(b"rows")
+    assert [i.state for i in table.timeline().collect()] == ["inflight", "completed"]
+    write(2)
+    assert [i.state for i in table.timeline().collect()] == ["rolled back", "completed", "completed"]
+    assert not io.new_input(f"{dead.prefix}/part.parquet").exists() and running_runs(io, table.location) == []
+    assert table.expire_snapshots(older_than=now_ms() + 1000).counts["data"] == 1
+    assert left_over(table) == [] and [row.id for row in table.read().collect()] == [2]
