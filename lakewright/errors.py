@@ -135,6 +135,14 @@ class RefExists(LakewrightError):
     """A branch or tag that is already there."""
 
 
+class SavepointNotFound(RefNotFound):
+    """A savepoint that the table does not have; the message names those it has."""
+
+
+class NotAnAncestor(LakewrightError):
+    """A rollback to a snapshot outside the branch's line; the message names usable ones."""
+
+
 class NotABranch(LakewrightError):
     """A write aimed at a tag or a historical snapshot."""
 

@@ -173,6 +173,11 @@ COMPACT_MIN_ROW_GROUP = declare("compact.min-row-group-size", "lakewright.compac
 COMPACT_COPY = declare("compact.copy-chunks", "lakewright.compact.copy-chunks", boolean, True, "Copy column chunks as bytes where no row goes; off: encode everything anew, with the table's present codec and page settings.")
 COMPACT_AFTER = declare("compact.after-commits", "lakewright.compact.after-commits", maybe(positive), None, "Compact after a write when so many data commits were made to the branch since its last compaction. Default: never.")
 
+# Expiry
+MAX_SNAPSHOT_AGE = declare("max-snapshot-age-ms", "history.expire.max-snapshot-age-ms", positive, 432_000_000, "Age from which a snapshot expires, where its branch does not say; 5 days.")
+MIN_SNAPSHOTS = declare("min-snapshots-to-keep", "history.expire.min-snapshots-to-keep", positive, 1, "How many snapshots of a branch are kept at any age, where it does not say.")
+MAX_REF_AGE = declare("max-ref-age-ms", "history.expire.max-ref-age-ms", maybe(positive), None, "Age of its snapshot from which a branch or tag other than main is dropped, where it does not say. Default: never.")
+
 # Runs
 LEASE_SECONDS = declare("run-lease-seconds", "lakewright.run-lease-seconds", positive, 60, "How long a run is taken for alive after its last heartbeat.")
 

@@ -20,7 +20,7 @@ from lakewright.commit.result import Commit
 from lakewright.commit.runs import list_runs, new_run_id
 from lakewright.commit.store import TableState
 from lakewright.errors import InvalidOption, StalePlan
-from lakewright.format.metadata import Metadata, Snapshot
+from lakewright.format.metadata import MAIN, Metadata, Snapshot
 from lakewright.keys.arrange import Arrangement, Partitioner
 from lakewright.keys.buckets import first_buckets
 from lakewright.keys.definition import is_keyed
@@ -29,14 +29,19 @@ from lakewright.keys.guard import within_keys
 from lakewright.keys.operations import QUARANTINE, SAVED, KeyRequest, Operation, Prepared, check_on_error, prepare
 from lakewright.keys.postpone import THROUGH, TO_DELETE, pending, pending_records
 from lakewright.keys.quarantine import quarantined
+from lakewright.maintain import rollback, savepoints
 from lakewright.maintain.compact import compact, in_background
+from lakewright.maintain.dead_runs import has_files
+from lakewright.maintain.expiry import Expired, expire_snapshots
 from lakewright.maintain.orphans import Removed, remove_orphans
 from lakewright.maintain.statistics import analyze
 from lakewright.options import REPLANS, RETRY_TOTAL, UPSERT_REPLANS, Option, resolve
 from lakewright.plan.request import Clause, Command, CompactRequest, RowRequest, Then, When, WriteMode, WriteRequest
 from lakewright.read import tables
 from lakewright.read.reader import read
+from lakewright.read.timeline import timeline
 from lakewright.read.timetravel import resolve as resolve_snapshot
+from lakewright.read.timetravel import to_millis
 from lakewright.rows.builder import MergeBuilder
 from lakewright.rows.expressions import explaining
 from lakewright.rows.merge import check_clauses
@@ -312,6 +317,16 @@ class Table:
         """Every write that was begun, with its state."""
         return tables.runs(self._lake.spark, list_runs(self._state.io, self.location))
 
+    def timeline(self) -> DataFrame:
+        """What was done and is being done: snapshots and runs together, each with its action and state, oldest first."""
+        runs = list_runs(self._state.io, self.location)  # first: what one of them has committed since is then among the snapshots
+        state = self.refresh()._state
+        return timeline(self._lake.spark, state.metadata, runs, lambda run: has_files(state, run))
+
+    def savepoints(self) -> DataFrame:
+        """name, snapshot_id, committed_at and saved_at of each savepoint."""
+        return savepoints.savepoints_frame(self._lake.spark, self.refresh()._state.metadata)
+
     # Shape
 
     def evolve_schema(
@@ -373,6 +388,28 @@ class Table:
             tx.change(change)
         return self
 
+    # Going back
+
+    def rollback(self, to: int | Commit, *, branch: str = MAIN) -> Commit:
+        """Set a branch back to one of its earlier commits, which is returned; to its newest one changes nothing."""
+        return self._moved(rollback.rollback(self._lake.store, self.refresh()._state, to, branch))
+
+    def savepoint(self, name: str, at: int | str | Commit | None = None) -> Commit:
+        """Keep the newest commit, or the one given, from expiry until the savepoint is dropped; returns that commit."""
+        return self._moved(savepoints.save(self._lake.store, self.refresh()._state, name, at))
+
+    def restore(self, name: str, *, branch: str = MAIN) -> Commit:
+        """Set a branch back to a savepoint, whose commit is returned."""
+        return self._moved(rollback.restore(self._lake.store, self.refresh()._state, name, branch))
+
+    def drop_savepoint(self, name: str) -> Table:
+        self._state = savepoints.drop(self._lake.store, self.refresh()._state, name)
+        return self
+
+    def _moved(self, outcome: tuple[TableState, Commit]) -> Commit:
+        self._state, commit = outcome
+        return commit
+
     # Upkeep
 
     def compact(self, where: str | Column | None = None, **how: Any) -> Commit:
@@ -401,6 +438,20 @@ class Table:
         """Delete the files of dead runs, and unreferenced files older than the given age; never one a live run may commit."""
         self.refresh()
         return remove_orphans(self._lake.store, self._state, older_than_hours=older_than_hours, dry_run=dry_run)
+
+    def expire_snapshots(self, older_than: datetime | str | int | None = None, retain_last: int | None = None, dry_run: bool = False) -> Expired:
+        """Forget snapshots that are too old by the table's rules, or older than given, and delete the files only they refer to.
+
+        `older_than` (a time) and `retain_last` (a number of snapshots of each branch) stand in for the table's properties;
+        limits that a branch or tag has of its own hold all the same. What refs and savepoints point to is kept.
+        """
+        self.refresh()
+        spark = self._lake.spark
+        options = resolve({}, session_options(spark), self.properties)
+        before = None if older_than is None else to_millis(older_than, time_zone(spark), name="older_than")
+        expired = expire_snapshots(self._lake.store, self._state, options, older_than_ms=before, retain_last=retain_last, dry_run=dry_run)
+        self.refresh()
+        return expired
 
 
 class _TableTransaction(Transaction):

@@ -26,6 +26,7 @@ from lakewright.format.metadata import MAIN, Metadata
 from lakewright.format.storage import delete_file, delete_tree, explained, prune_empty_folders
 from lakewright.keys.changes import with_key_rules
 from lakewright.keys.definition import is_keyed
+from lakewright.maintain.dead_runs import roll_back_dead_runs
 from lakewright.maintain.rewrite import Compaction, rewrite
 from lakewright.namespaces import as_text
 from lakewright.options import ISOLATION, LEASE_SECONDS, MERGE_SCHEMA, Options, resolve
@@ -288,6 +289,8 @@ class Transaction:
 
     def _begin_run(self, request: Request, options: Options) -> Run:
         if self._run is None:
+            roll_back_dead_runs(self.lake.store, self.state)
+            head = self._working.head(request.branch)
             self._run = self._open.enter_context(
                 open_run(
                     self.state.io,
@@ -298,6 +301,7 @@ class Transaction:
                     token=request.token,
                     lease_seconds=options[LEASE_SECONDS],
                     run_id=self.run_id,
+                    read_snapshot_id=head.snapshot_id if head else None,
                 )
             )
         return self._run

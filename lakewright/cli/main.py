@@ -86,6 +86,34 @@ def compact(
 
 
 @app.command()
+def timeline(
+    table: Annotated[str, typer.Argument(help="Table name, like nyc.trips.")],
+    lake: LakeOption = "lake",
+    rows: Annotated[int, typer.Option("--rows", "-n", help="How many of the newest instants.")] = 20,
+) -> None:
+    """Show what was done to a table and what is being done, newest first."""
+    from lakewright.cli.output import frame
+    from lakewright.lake import connect
+
+    shown = ("instant", "action", "state", "snapshot_id", "branch", "rows", "deleted_rows", "files", "duration_ms")
+    frame(connect(lake).table(table).timeline().sort("instant", ascending=False).select(*shown), rows)
+
+
+@app.command()
+def expire(
+    table: Annotated[str, typer.Argument(help="Table name, like nyc.trips.")],
+    lake: LakeOption = "lake",
+    older_than: Annotated[str | None, typer.Option(help="Expire what is older than this time; the table's own rule unless given.")] = None,
+    retain_last: Annotated[int | None, typer.Option(help="How many snapshots of each branch stay at any age.")] = None,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say what would go.")] = False,
+) -> None:
+    """Forget old snapshots of a table and delete the files only they use."""
+    from lakewright.lake import connect
+
+    typer.echo(str(connect(lake).table(table).expire_snapshots(older_than, retain_last, dry_run)))
+
+
+@app.command()
 def sql(
     text: Annotated[str, typer.Argument(help="One or more statements; - reads them from standard input.")],
     lake: LakeOption = "lake",

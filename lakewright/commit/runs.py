@@ -1,7 +1,9 @@
 """Run records: what a run is doing, where its files are, and until when it counts as alive.
 
 A record lives at `runs/<run id>.json` below the table. It is written before the first file and renewed while the run goes
-on, so that clean-up can tell the files of a dead run from those a live one may still commit.
+on, so that clean-up can tell the files of a dead run from those a live one may still commit. As long as the run is not over
+there is also an empty file `runs/running/<run id>`: a writer that looks for dead runs lists that small folder, however many
+runs there have been.
 """
 
 from __future__ import annotations
@@ -19,8 +21,11 @@ from pyiceberg.io import FileIO
 
 from lakewright.commit.updates import now_ms
 from lakewright.errors import CommitConflict, CommitOutcomeUnknown, CorruptFile
-from lakewright.format.storage import list_files, read_bytes, write_atomically
+from lakewright.format.storage import list_files, read_bytes, try_delete, write_atomically
 
+MARKER_WITHOUT_RECORD_MS = 3_600_000  # it is written just before the record: past this its process died in between
+LAST_RUN = "lakewright.last-metadata-run"  # table property: the newest run that published without a snapshot
+BEATS, BY_TASKS = "beats", "tasks"
 RUNNING, SUCCEEDED, FAILED, ROLLED_BACK = "running", "succeeded", "failed", "rolled back"
 log = logging.getLogger("lakewright")
 
@@ -42,6 +47,7 @@ class RunRecord:
     rows: int | None = None
     files: int | None = None
     error: str | None = None
+    read_snapshot_id: int | None = None
     details: Mapping[str, Any] = field(default_factory=dict)
 
     @property
@@ -66,6 +72,10 @@ def mark_path(table_location: str, run_id: str) -> str:
     return f"{table_location}/runs/{run_id}.rolled-back"
 
 
+def running_path(table_location: str, run_id: str) -> str:
+    return f"{table_location}/runs/running/{run_id}"
+
+
 def write_record(io: FileIO, table_location: str, record: RunRecord) -> None:
     write_atomically(io, record_path(table_location, record.run_id), json.dumps(asdict(record), separators=(",", ":")).encode())
 
@@ -86,6 +96,26 @@ def list_runs(io: FileIO, table_location: str) -> list[RunRecord]:
     return sorted(records, key=lambda r: (r.started_ms, r.run_id))
 
 
+def running_runs(io: FileIO, table_location: str) -> list[RunRecord]:
+    """Runs that have not ended, alive or dead, for the price of one listing; markers that outlived their run are removed."""
+    records = []
+    for marker in list(list_files(io, f"{table_location}/runs/running")):
+        try:
+            record = read_record(io, record_path(table_location, marker.path.rsplit("/", 1)[-1]))
+        except FileNotFoundError:
+            if marker.modified_ms < now_ms() - MARKER_WITHOUT_RECORD_MS:
+                try_delete(io, marker.path)
+            continue
+        except CorruptFile as error:
+            log.warning("%s", error)
+            continue
+        if record.state == RUNNING:
+            records.append(record)
+        else:
+            try_delete(io, marker.path)
+    return records
+
+
 class Run:
     """A run in progress, with a heartbeat of its own. `finish` and `fail` end it."""
 
@@ -103,6 +133,7 @@ class Run:
         return self.record.prefix
 
     def begin(self) -> None:
+        write_atomically(self.io, running_path(self.table_location, self.run_id), b"")
         write_record(self.io, self.table_location, self.record)
 
     def beat(self) -> None:
@@ -133,6 +164,7 @@ class Run:
             self._over.set()
             self.record = replace(self.record, state=state, finished_ms=now_ms(), heartbeat_ms=now_ms(), **outcome)
             write_record(self.io, self.table_location, self.record)
+            try_delete(self.io, running_path(self.table_location, self.run_id))
 
     def stop_beating(self) -> None:
         self._over.set()
@@ -140,9 +172,21 @@ class Run:
 
 @contextmanager
 def open_run(
-    io: FileIO, *, table: str, table_location: str, operation: str, branch: str, token: str | None, lease_seconds: int, run_id: str | None = None
+    io: FileIO,
+    *,
+    table: str,
+    table_location: str,
+    operation: str,
+    branch: str,
+    token: str | None,
+    lease_seconds: int,
+    run_id: str | None = None,
+    read_snapshot_id: int | None = None,
 ) -> Iterator[Run]:
-    """A run with its record and heartbeat. Leaving by an exception marks it failed, unless its outcome is not known."""
+    """A run with its record and heartbeat. Leaving by an exception marks it failed, unless its outcome is not known.
+
+    `read_snapshot_id`: the snapshot its plan rests on, which expiry keeps for as long as the run is alive.
+    """
     run_id = run_id or new_run_id()
     now = now_ms()
     record = RunRecord(
@@ -156,6 +200,7 @@ def open_run(
         started_ms=now,
         heartbeat_ms=now,
         lease_seconds=lease_seconds,
+        read_snapshot_id=read_snapshot_id,
     )
     run = Run(io, table_location, record)
     run.begin()

@@ -72,6 +72,10 @@ def remove_ref(name: str) -> Update:
     return {"action": "remove-snapshot-ref", "ref-name": name}
 
 
+def remove_snapshots(snapshot_ids: Iterable[int]) -> Update:
+    return {"action": "remove-snapshots", "snapshot-ids": list(snapshot_ids)}
+
+
 def set_statistics(statistics: Json) -> Update:
     return {"action": "set-statistics", "snapshot-id": statistics["snapshot-id"], "statistics": statistics}
 
@@ -181,12 +185,15 @@ def _remove_snapshot_ref(raw: Json, update: Update) -> None:
 
 
 def _remove_snapshots(raw: Json, update: Update) -> None:
+    """Time travel goes by the log, so it may have no gap: what was current before a snapshot that is gone is dropped with it."""
     gone = set(update["snapshot-ids"])
     raw["snapshots"] = [s for s in raw.get("snapshots") or [] if s["snapshot-id"] not in gone]
-    raw["snapshot-log"] = [entry for entry in raw.get("snapshot-log") or [] if entry["snapshot-id"] not in gone]
+    log = raw.get("snapshot-log") or []
+    raw["snapshot-log"] = log[max((at + 1 for at, entry in enumerate(log) if entry["snapshot-id"] in gone), default=0) :]
     raw["refs"] = {name: ref for name, ref in (raw.get("refs") or {}).items() if ref["snapshot-id"] not in gone}
-    if raw.get("statistics"):
-        raw["statistics"] = [s for s in raw["statistics"] if s["snapshot-id"] not in gone]
+    for kind in ("statistics", "partition-statistics"):
+        if raw.get(kind):
+            raw[kind] = [s for s in raw[kind] if s["snapshot-id"] not in gone]
 
 
 def _set_statistics(raw: Json, update: Update) -> None:

@@ -101,27 +101,36 @@ class PartitionNames:
 
 
 def _key(schema: Schema) -> Column:
-    """The key of a row as text: the value itself, or JSON where several columns make it."""
+    """The key of a row as text: the value itself, or `a:1,b:x` where several columns make it.
+
+    A comma inside a value has a backslash before it, and so has a backslash, so that two keys never have the same text.
+    """
     from pyspark.sql import functions as F
 
     names = [schema.find_column_name(i) or "" for i in schema.identifier_field_ids]
     if not names:
         return F.lit(None).cast("string")
-    columns = [F.col(".".join(quoted(part) for part in name.split("."))) for name in sorted(names, key=schema.column_names.index)]
-    return columns[0].cast("string") if len(columns) == 1 else F.to_json(F.struct(*columns))
+    ordered = sorted(names, key=schema.column_names.index)
+    values = [F.col(".".join(quoted(part) for part in name.split("."))).cast("string") for name in ordered]
+    if len(values) == 1:
+        return values[0]
+    escaped = [F.regexp_replace(value, r"([\\,])", r"\\$1") for value in values]
+    return F.concat_ws(",", *(F.concat(F.lit(f"{name}:"), value) for name, value in zip(ordered, escaped, strict=True)))
 
 
 def _file_info(spark: SparkSession, metadata: Metadata, files: Sequence[FileScan], key: Callable[[str], str]) -> DataFrame:
-    times = {snapshot.snapshot_id: snapshot.timestamp_ms * 1000 for snapshot in metadata.snapshots()}
+    """A file's commit is that of its data sequence number, which a rewrite may have kept; files of format 1 have none."""
+    commits = {snapshot.sequence_number: snapshot for snapshot in metadata.snapshots() if snapshot.sequence_number}
+    by_id = {snapshot.snapshot_id: snapshot for snapshot in metadata.snapshots()}
     partitions = PartitionNames(metadata)
     data = [file.data_file for file in files]
-    committed = [times.get(file.snapshot_id) if file.snapshot_id is not None else None for file in files]
+    committed = [commits.get(file.sequence_number) if file.sequence_number else by_id.get(file.snapshot_id or 0) for file in files]
     columns = {
         KEY: pa.array([key(d.file_path) for d in data], pa.string()),
         PATH: pa.array([d.file_path for d in data], pa.string()),
         SEQUENCE: pa.array([file.sequence_number for file in files], pa.int64()),
-        SNAPSHOT: pa.array([file.snapshot_id for file in files], pa.int64()),
-        TIME: pa.array(committed, pa.int64()).cast(pa.timestamp("us", tz="UTC")),
+        SNAPSHOT: pa.array([c and c.snapshot_id for c in committed], pa.int64()),
+        TIME: pa.array([c and c.timestamp_ms * 1000 for c in committed], pa.int64()).cast(pa.timestamp("us", tz="UTC")),
         SPEC: pa.array([d.spec_id for d in data], pa.int32()),
         PARTITION: pa.array([partitions.of(d) for d in data], pa.string()),
         FIRST_ROW: pa.array([d.first_row_id for d in data], pa.int64()),

@@ -168,19 +168,19 @@ def history(spark: SparkSession, metadata: Metadata) -> DataFrame:
         (s.snapshot_id, s.parent_id, s.timestamp_ms * 1000, s.operation, list(s.summary.items()), s.sequence_number, s.schema_id, s.snapshot_id in line)
         for s in metadata.snapshots()
     ]
-    return _frame(spark, HISTORY, rows)
+    return frame_of(spark, HISTORY, rows)
 
 
 def snapshots(spark: SparkSession, metadata: Metadata) -> DataFrame:
     """Every snapshot kept, oldest first, with the columns other engines give it."""
     rows = [(s.timestamp_ms * 1000, s.snapshot_id, s.parent_id, s.operation, s.manifest_list, list(s.summary.items())) for s in metadata.snapshots()]
-    return _frame(spark, SNAPSHOTS, rows)
+    return frame_of(spark, SNAPSHOTS, rows)
 
 
 def refs(spark: SparkSession, metadata: Metadata) -> DataFrame:
     """Branches and tags."""
     keys = ("type", "snapshot-id", "max-ref-age-ms", "min-snapshots-to-keep", "max-snapshot-age-ms")
-    return _frame(spark, REFS, [(name, *(ref.get(key) for key in keys)) for name, ref in sorted(metadata.refs.items())])
+    return frame_of(spark, REFS, [(name, *(ref.get(key) for key in keys)) for name, ref in sorted(metadata.refs.items())])
 
 
 def files(spark: SparkSession, io: FileIO, metadata: Metadata, snapshot: Snapshot | None = None) -> DataFrame:
@@ -201,7 +201,7 @@ def files(spark: SparkSession, io: FileIO, metadata: Metadata, snapshot: Snapsho
         said = (CONTENTS[f.content], f.file_path, f.file_format.upper(), f.spec_id, partition.of(f), f.record_count, f.file_size_in_bytes)
         rest = (list(f.split_offsets), list(f.equality_ids), f.sort_order_id, f.referenced_data_file)
         rows.append((*said, entry.snapshot_id, entry.sequence_number, *maps, bounds(f.lower_bounds), bounds(f.upper_bounds), *rest))
-    return _frame(spark, FILES, rows)
+    return frame_of(spark, FILES, rows)
 
 
 def partitions(spark: SparkSession, io: FileIO, metadata: Metadata, snapshot: Snapshot | None = None) -> DataFrame:
@@ -220,13 +220,13 @@ def partitions(spark: SparkSession, io: FileIO, metadata: Metadata, snapshot: Sn
     for key in sorted(found):
         at, by = latest.get(key, (None, None))
         rows.append((*key, *found[key], None if at is None else at * 1000, by))
-    return _frame(spark, PARTITIONS, rows)
+    return frame_of(spark, PARTITIONS, rows)
 
 
 def manifests(spark: SparkSession, io: FileIO, metadata: Metadata, snapshot: Snapshot | None = None) -> DataFrame:
     """The manifests of a snapshot (the head's unless given)."""
     chosen = snapshot or metadata.head()
-    return _frame(spark, MANIFESTS, [_manifest(metadata, m) for m in (read_manifest_list(io, chosen.manifest_list) if chosen else ())])
+    return frame_of(spark, MANIFESTS, [_manifest(metadata, m) for m in (read_manifest_list(io, chosen.manifest_list) if chosen else ())])
 
 
 def entries(spark: SparkSession, io: FileIO, metadata: Metadata, snapshot: Snapshot | None = None) -> DataFrame:
@@ -239,7 +239,7 @@ def entries(spark: SparkSession, io: FileIO, metadata: Metadata, snapshot: Snaps
             f = entry.data_file
             numbers = (entry.status, entry.snapshot_id, entry.sequence_number, entry.file_sequence_number)
             rows.append((*numbers, CONTENTS[f.content], f.file_path, partition.of(f), f.record_count, f.file_size_in_bytes))
-    return _frame(spark, ENTRIES, rows)
+    return frame_of(spark, ENTRIES, rows)
 
 
 def runs(spark: SparkSession, records: Iterable[RunRecord]) -> DataFrame:
@@ -263,7 +263,7 @@ def runs(spark: SparkSession, records: Iterable[RunRecord]) -> DataFrame:
         )
         for r in records
     ]
-    return _frame(spark, RUNS, rows)
+    return frame_of(spark, RUNS, rows)
 
 
 def _tally(counts: list[int], file: DataFile) -> None:
@@ -314,7 +314,7 @@ def _readable(bound: bytes | None, source: Any) -> str | None:
     return value.hex() if isinstance(value, bytes) else str(value)
 
 
-def _frame(spark: SparkSession, schema: pa.Schema, rows: Sequence[tuple[Any, ...]]) -> DataFrame:
+def frame_of(spark: SparkSession, schema: pa.Schema, rows: Sequence[tuple[Any, ...]]) -> DataFrame:
     columns = list(zip(*rows, strict=True)) if rows else [()] * len(schema)
     arrays = [pa.array(values, field.type) for values, field in zip(columns, schema, strict=True)]
     return spark.createDataFrame(pa.Table.from_arrays(arrays, schema=schema))

@@ -67,10 +67,10 @@ def read_schema(
     return metadata.schemas.get(snapshot.schema_id, metadata.schema)
 
 
-def to_millis(moment: datetime | str | int, time_zone: str | None = None) -> int:
+def to_millis(moment: datetime | str | int, time_zone: str | None = None, *, name: str = "as_of") -> int:
     """Milliseconds since 1970 of a moment; digits alone are milliseconds already."""
     if isinstance(moment, bool) or not isinstance(moment, (datetime, str, int)):
-        raise InvalidOption(f"as_of is {moment!r}; it takes a datetime, an ISO date or time, milliseconds since 1970, or a Commit.")
+        raise InvalidOption(f"{name} is {moment!r}; it takes a datetime, an ISO date or time, milliseconds since 1970, or a Commit.")
     if isinstance(moment, int):
         return moment
     if isinstance(moment, str):
@@ -80,7 +80,7 @@ def to_millis(moment: datetime | str | int, time_zone: str | None = None) -> int
         try:
             moment = datetime.fromisoformat(text)
         except ValueError:
-            raise InvalidOption(f"as_of is {text!r}, which is no date or time; write it as 2024-05-01T12:30:00, with +00:00 or Z for UTC.") from None
+            raise InvalidOption(f"{name} is {text!r}, which is no date or time; write it as 2024-05-01T12:30:00, with +00:00 or Z for UTC.") from None
     if moment.tzinfo is None:
         moment = moment.replace(tzinfo=_zone(time_zone)) if time_zone else moment.astimezone()
     return (moment - EPOCH) // _MILLISECOND

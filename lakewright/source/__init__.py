@@ -42,4 +42,4 @@ class DefaultSource(DataSource):
         from lakewright.source.writer import begin_write
 
         request = write_options(self.options, overwrite)
-        return begin_write(request, load(request.place)[1], schema)
+        return begin_write(request, *load(request.place), schema)

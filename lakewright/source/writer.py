@@ -19,8 +19,8 @@ from pyspark import TaskContext
 from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
 from pyspark.sql.types import StructType
 
-from lakewright.commit.runs import RUNNING, Run, RunRecord, data_prefix, new_run_id, read_record, record_path
-from lakewright.commit.store import TableState
+from lakewright.commit.runs import BEATS, BY_TASKS, RUNNING, Run, RunRecord, data_prefix, new_run_id, read_record, record_path, running_runs
+from lakewright.commit.store import Store, TableState
 from lakewright.commit.updates import now_ms
 from lakewright.errors import WriteFailed
 from lakewright.format.storage import delete_file
@@ -40,7 +40,7 @@ class SourceMessage(WriterCommitMessage):
     session: Mapping[str, str]
 
 
-def begin_write(request: SourceWrite, state: TableState, rows: StructType) -> DataSourceArrowWriter:
+def begin_write(request: SourceWrite, store: Store, state: TableState, rows: StructType) -> DataSourceArrowWriter:
     """Check what can be checked without the session, and begin the run; a token already committed makes it a no-op."""
     from lakewright.commit.publish import find_token
     from lakewright.commit.validate import require_branch
@@ -51,7 +51,9 @@ def begin_write(request: SourceWrite, state: TableState, rows: StructType) -> Da
     if earlier is not None:
         log.info("token %s was already committed to %s as snapshot %s", request.token, state.name, earlier.snapshot_id)
         return AlreadyCommitted()
+    _roll_back_dead_runs(store, state)
     run_id, now = new_run_id(), now_ms()
+    head = state.metadata.head(request.branch)
     record = RunRecord(
         run_id=run_id,
         table=state.name,
@@ -63,9 +65,18 @@ def begin_write(request: SourceWrite, state: TableState, rows: StructType) -> Da
         started_ms=now,
         heartbeat_ms=now,
         lease_seconds=resolve(request.options, {}, state.metadata.properties)[LEASE_SECONDS],
+        read_snapshot_id=head.snapshot_id if head else None,
+        details={BEATS: BY_TASKS},
     )
     Run(state.io, state.metadata.location, record).begin()
     return LakeWriter(SourceRun(request, without_history(state, request.branch), rows, record))
+
+
+def _roll_back_dead_runs(store: Store, state: TableState) -> None:
+    if any(not record.alive for record in running_runs(state.io, state.metadata.location)):
+        from lakewright.maintain.dead_runs import roll_back_dead_runs
+
+        roll_back_dead_runs(store, state)
 
 
 class LakeWriter(DataSourceArrowWriter):

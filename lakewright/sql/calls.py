@@ -11,6 +11,7 @@ from lakewright.sql.errors import sql_error
 from lakewright.sql.frames import Frames
 from lakewright.sql.names import require_table
 from lakewright.sql.statements import Call
+from lakewright.sql.timeline_calls import TIMELINE_PROCEDURES, call_timeline
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -23,6 +24,7 @@ PROCEDURES: dict[str, dict[str, str]] = {
     "rewrite_data_files": {"where": "string", "branch": "string"},
     "remove_orphans": {"older_than_hours": "double", "dry_run": "boolean"},
     "upgrade": {"format_version": "int"},
+    **{name: procedure.arguments for name, procedure in TIMELINE_PROCEDURES.items()},
 }
 
 
@@ -36,6 +38,8 @@ def call(frames: Frames, statement: Call) -> DataFrame:
     table = _table(frames, statement, str(given.pop("table")))
     if name in ("compact", "rewrite_data_files"):
         return _compacted(frames, table, given)
+    if name in TIMELINE_PROCEDURES:
+        return call_timeline(frames, statement, table, name, given)
     if name == "upgrade":
         if "format_version" not in given:
             raise sql_error("upgrade needs the version: format_version => 3.", frames.sql, statement.procedure.end)

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from lakewright.lake import Lake
     from lakewright.table import Table
 
-METADATA = ("history", "snapshots", "files", "partitions", "refs", "manifests", "entries", "runs")
+METADATA = ("history", "snapshots", "files", "partitions", "refs", "manifests", "entries", "runs", "timeline")
 _REFS = ("branch_", "tag_")
 
 

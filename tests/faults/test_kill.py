@@ -51,7 +51,7 @@ def ids(table: Table) -> list[int]:
     return sorted(row.id for row in table.read().collect())
 
 
-@pytest.mark.feature("I22")
+@pytest.mark.feature("I22", "H6")
 @pytest.mark.parametrize("step", [*TASK_STEPS, *DRIVER_STEPS])
 def test_kill(children: dict[str, Future[Any]], folder: Path, spark: SparkSession, step: str) -> None:
     done = children[step].result()
@@ -69,6 +69,7 @@ def test_kill(children: dict[str, Future[Any]], folder: Path, spark: SparkSessio
     table.append(spark.range(ROWS).selectExpr("id", "concat('r', id % 2) AS region"), token=TOKEN)
     assert ids(table) == after
     assert sum(row.summary.get("lakewright.token") == TOKEN for row in table.history().collect()) == 1
+    assert strays(table) == []  # the next writer rolled it back
 
     table.remove_orphans()
     assert strays(table) == [] and ids(table) == after

@@ -22,7 +22,7 @@ TRIPS = Schema(NestedField(1, "id", IntegerType(), required=True), NestedField(2
 BY_REGION = PartitionSpec(PartitionField(2, 1000, IdentityTransform(), "region"))
 
 
-@pytest.mark.feature("I25")
+@pytest.mark.feature("I25", "H5")
 @pytest.mark.parametrize("engine", ["native", "arrow"])
 def test_metadata_columns(spark: SparkSession, other_table: Callable[..., Any], engine: str) -> None:
     table = other_table(TRIPS, partition_spec=BY_REGION).append([{"id": 1, "region": "eu"}, {"id": 2, "region": "eu"}])
@@ -56,10 +56,11 @@ def test_metadata_columns(spark: SparkSession, other_table: Callable[..., Any], 
     )
 
 
-def test_a_key_of_several_columns_is_json(spark: SparkSession, other_table: Callable[..., Any]) -> None:
+@pytest.mark.feature("H5")
+def test_a_key_of_several_columns_names_them(spark: SparkSession, other_table: Callable[..., Any]) -> None:
     keyed = Schema(*TRIPS.fields, identifier_field_ids=[1, 2])
-    table = other_table(keyed).append([{"id": 1, "region": "eu"}])
-    assert table.read(spark, metadata_columns=True).collect()[0]._key == '{"id":1,"region":"eu"}'
+    table = other_table(keyed).append([{"id": 1, "region": "eu"}, {"id": 2, "region": "a,b\\c:d"}])
+    assert [row._key for row in table.read(spark, metadata_columns=True).sort("id").collect()] == ["id:1,region:eu", "id:2,region:a\\,b\\\\c:d"]
 
 
 def test_a_table_without_rows_or_keys(spark: SparkSession, other_table: Callable[..., Any]) -> None:

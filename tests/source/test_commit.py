@@ -47,7 +47,7 @@ def options(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, str]:
 
 def begun(options: dict[str, str], overwrite: bool = False, **more: str) -> Any:
     request = write_options({**options, **more}, overwrite)
-    return begin_write(request, load(request.place)[1], SCHEMA)
+    return begin_write(request, *load(request.place), SCHEMA)
 
 
 def written(writer: Any) -> tuple[Any, list[Any]]:

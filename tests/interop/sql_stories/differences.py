@@ -50,7 +50,7 @@ KNOWN_DIFFERENCES = (
     Difference("COMMENT ON TABLE differences.t IS 'a comment'", Runs.THERE, "The comment is the property `comment`."),
     Difference("ALTER TABLE differences.t SET LOCATION '/tmp/elsewhere'", Runs.THERE, "A table stays where it was made."),
     Difference("SELECT id, _file FROM differences.t", Runs.THERE, "Metadata columns are asked for with `table.read(metadata=True)`."),
-    Difference("SELECT count(*) FROM differences.t.data_files", Runs.THERE, "Of the metadata tables there are history, snapshots, files, partitions, refs, manifests, entries and runs."),
+    Difference("SELECT count(*) FROM differences.t.data_files", Runs.THERE, "Of the metadata tables there are history, snapshots, files, partitions, refs, manifests, entries, runs and timeline."),
     Difference("SELECT added_data_files_count FROM differences.t.manifests", Runs.THERE, "Some columns of metadata tables have other names or types."),
     Difference("ALTER TABLE differences.nested REPLACE COLUMNS (id bigint, fresh string)", Runs.THERE, "Columns are added and dropped one by one."),
 )
