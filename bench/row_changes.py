@@ -16,7 +16,7 @@ KEY, PRICE = "l_skey", "l_extendedprice"
 
 @dataclass(frozen=True)
 class Change:
-    """`updates`: a Parquet file to merge by key, setting the price or all columns; else a `where` for `command`. sort_by: how the table is laid out."""
+    """`updates`: a Parquet file to merge by key, setting the price or all columns; else a `where` for `command`. sort_by, files: how the table is laid out."""
 
     command: str
     mode: str
@@ -25,6 +25,7 @@ class Change:
     where: str = ""
     sort_by: str = ""
     read: bool = False
+    files: int = 0
 
     def params(self, files: list[str]) -> dict[str, Any]:
         return {"files": files, "change": asdict(self)}

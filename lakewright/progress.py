@@ -26,7 +26,6 @@ PAST_TENSE = {
     "delete": "deleted",
     "update": "updated",
     "replace": "rewrote",
-    "compact": "compacted",
 }
 logger = logging.getLogger("lakewright")
 
@@ -100,10 +99,12 @@ class Progress:
             self._status = None
 
 
-def summary(operation: str, table: str, snapshot_id: int | None, *, rows: int = 0, files: int = 0, deleted_rows: int = 0) -> str:
+def summary(operation: str, table: str, snapshot_id: int | None, *, rows: int = 0, files: int = 0, deleted_rows: int = 0, removed_files: int = 0) -> str:
     """`appended 10,000 rows in 3 files to nyc.trips, snapshot 123`."""
     if snapshot_id is None:
         return f"{operation} {table}: nothing to write, the table is as before"
+    if operation == "compact":
+        return f"compacted {_counted(removed_files, 'file')} of {table} into {files:,}, snapshot {snapshot_id}"
     verb = PAST_TENSE.get(operation, operation)
     written = f"{_counted(rows, 'row')} in {_counted(files, 'file')}"
     replaced = f", replacing {_counted(deleted_rows, 'row')}" if deleted_rows else ""

@@ -333,6 +333,7 @@ class Transaction:
                     rows=commit.added_rows,
                     files=commit.added_files,
                     deleted_rows=commit.deleted_rows,
+                    removed_files=commit.removed_files,
                 )
             )
 

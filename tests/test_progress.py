@@ -60,4 +60,5 @@ def test_an_unknown_mode_is_refused() -> None:
 def test_words() -> None:
     assert summary("append", "t", None) == "append t: nothing to write, the table is as before"
     assert summary("overwrite", "t", 1, rows=1, files=1, deleted_rows=2) == "overwrote 1 row in 1 file in t, replacing 2 rows, snapshot 1"
+    assert summary("compact", "t", 1, files=2, removed_files=1200) == "compacted 1,200 files of t into 2, snapshot 1"
     assert (duration(2.34), duration(125)) == ("2.3 s", "2 min 5 s")

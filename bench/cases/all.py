@@ -7,6 +7,7 @@ from collections.abc import Callable
 from bench.cases import Case, Scale
 from bench.cases.append import append, append_by_month
 from bench.cases.commit import commit_files, commit_history
+from bench.cases.compact import compact_fewer, compact_many
 from bench.cases.memory import memory_files, memory_rows
 from bench.cases.plan import plan_and_open, sql_routing
 from bench.cases.row_level import (
@@ -37,4 +38,6 @@ CASES: dict[str, Callable[[Scale], Case]] = {
     "update-random": update_random,
     "update-clustered": update_clustered,
     "read-after-merge": read_after_merge,
+    "compact-many": compact_many,
+    "compact-fewer": compact_fewer,
 }

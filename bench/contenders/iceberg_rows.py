@@ -12,6 +12,7 @@ from bench.peer import RUNTIME_JAR
 from bench.row_changes import KEY, PRICE
 
 NAME = "peer.bench.lineitem"
+TARGET_BYTES = 128 * 1024 * 1024  # Lakewright's default
 
 
 class IcebergRows(ChangeRows):
@@ -37,7 +38,9 @@ class IcebergRows(ChangeRows):
         self.spark.sql(f"CALL peer.system.set_current_snapshot('bench.lineitem', {self.first})")
 
     def apply(self) -> None:
-        if self.change["command"] == "delete":
+        if self.change["command"] == "compact":
+            self.spark.sql(f"CALL peer.system.rewrite_data_files(table => 'bench.lineitem', options => map('target-file-size-bytes', '{TARGET_BYTES}', 'min-input-files', '2'))")
+        elif self.change["command"] == "delete":
             self.spark.sql(f"DELETE FROM {NAME} WHERE {self.change['where']}")
         elif self.change["command"] == "update":
             self.spark.sql(f"UPDATE {NAME} SET {PRICE} = {PRICE} + 1 WHERE {self.change['where']}")

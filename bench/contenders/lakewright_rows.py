@@ -28,7 +28,9 @@ class LakewrightRows(ChangeRows):
             tx.change(MetadataChange("put back", lambda metadata: [set_ref("main", first)]))
 
     def apply(self) -> None:
-        if self.change["command"] == "delete":
+        if self.change["command"] == "compact":
+            self.table.compact()
+        elif self.change["command"] == "delete":
             self.table.delete(self.change["where"])
         elif self.change["command"] == "update":
             self.table.update({PRICE: f"{PRICE} + 1"}, where=self.change["where"])

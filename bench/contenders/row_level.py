@@ -27,6 +27,8 @@ class ChangeRows(Job):
             rows = source(self.spark, params["files"])
             if self.change["sort_by"]:
                 rows = rows.repartitionByRange(SORTED_FILES, self.change["sort_by"])
+            if self.change["files"]:
+                rows = rows.repartition(self.change["files"])
             self.make(rows, self.change["mode"])
             self.made = True
         self.put_back()

@@ -278,6 +278,17 @@ def test_analyze(db: Db) -> None:
     assert db.rows("ANALYZE TABLE nyc.t COMPUTE STATISTICS FOR COLUMNS week") == [("week", 7)]
 
 
+@pytest.mark.feature("H4")
+def test_call_compact(trips: Db) -> None:
+    for procedure in ("compact", "rewrite_data_files"):
+        before = len(trips.rows("SELECT * FROM nyc.trips"))
+        trips.sql("INSERT INTO nyc.trips VALUES (71, 'eu', 1.5), (72, 'us', 2.5)")
+        trips.sql("INSERT INTO nyc.trips VALUES (73, 'eu', 1.5), (74, 'us', 2.5)")
+        [(rewritten, added, size, failed, _)] = trips.rows(f"CALL lakewright.{procedure}(table => 'nyc.trips', where => \"region = 'eu'\")")
+        assert rewritten > added == 1 and size > 0 and failed == 0
+        assert len(trips.rows("SELECT * FROM nyc.trips")) == before + 4
+
+
 def test_call(trips: Db) -> None:
     assert trips.rows("CALL lakewright.remove_orphans(table => 'nyc.trips', older_than_hours => 72, dry_run => true)") == []
     assert trips.rows("CALL lakewright.upgrade('nyc.trips', 3)") == [("nyc.trips", 3)]
