@@ -68,7 +68,7 @@ def without_positions(spark: SparkSession, io: FileIO, files: Sequence[FileScan]
     # Equality, said so that Spark does not take the names for a second join key.
     same_file = file.startswith(F.col(OF)) & F.col(OF).startswith(file)
     found = own.bitwiseXOR(F.shiftright(position, CHUNK_BITS)) == F.col(KEY)
-    return frame.join(chunks, found & _is_set(position) & same_file, "left_anti")
+    return frame.join(chunks, found & is_set(position) & same_file, "left_anti")
 
 
 def _file_numbers(spark: SparkSession, targets: Sequence[Target], chunks: DataFrame) -> tuple[DataFrame, Column, Column]:
@@ -93,7 +93,7 @@ def _sizes(targets: Sequence[Target]) -> dict[str, int] | None:
     return sizes
 
 
-def _is_set(position: Column) -> Column:
+def is_set(position: Column) -> Column:
     from pyspark.sql import functions as F
 
     place = position.bitwiseAND(F.lit(CHUNK - 1)).cast("int")

@@ -1,0 +1,167 @@
+"""The rows of images as a DataFrame, and what became of each: inserted, updated or deleted.
+
+All steps of a range go through one plan, each row with the number of its step, so that a long range costs no more to plan than a
+short one. A file is read once for every set of deletes it is looked at with.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from functools import reduce
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+from pyiceberg.io import FileIO
+from pyiceberg.schema import Schema
+
+from lakewright.format.lineage import ROW_ID
+from lakewright.format.metadata import Metadata
+from lakewright.plan.types import spark_struct
+from lakewright.read.change_files import Image, by_step, sides
+from lakewright.read.fileinfo import lineage_fields
+from lakewright.read.layout import FILE, POSITION, placeholder
+from lakewright.read.located import located_rows
+from lakewright.read.native import quoted
+from lakewright.read.native_deletes import frame_column, path_to
+from lakewright.read.native_positions import BITS, CHUNK_BITS, CHUNKS, NUMBER, OF, chunks_of, is_set
+from lakewright.read.scan import FileScan
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame, SparkSession
+
+CHANGE_TYPE, CHANGE_ORDINAL, COMMIT_SNAPSHOT_ID = "_change_type", "_change_ordinal", "_commit_snapshot_id"
+LOG_COLUMNS = {CHANGE_TYPE: "string", CHANGE_ORDINAL: "int", COMMIT_SNAPSHOT_ID: "bigint"}
+INSERT, UPDATE_BEFORE, UPDATE_AFTER, DELETE = "insert", "update_before", "update_after", "delete"
+STEP, AFTER, ROW, FIRST_ROW, USES, NET, TWIN = (f"_lw_change_{name}" for name in ("step", "after", "row", "first_row", "uses", "net", "twin"))
+
+
+@dataclass
+class _Read:
+    """One file with one set of deletes, and the images it gives."""
+
+    file: FileScan
+    images: list[Image] = field(default_factory=list)
+
+
+def changed_rows(spark: SparkSession, io: FileIO, metadata: Metadata, images: Sequence[Image], schema: Schema) -> DataFrame:
+    """The rows that differ, with CHANGE_TYPE and STEP. Rows of a key are one row; without a key, those of a row id; else all are equal in rank.
+
+    Where all rows of a step are of one side there is nothing to compare.
+    """
+    alone: list[Image] = []
+    by_row_id: list[Image] = []
+    by_value: list[Image] = []
+    for own in by_step(images):
+        has_row_ids = all(image.has_row_ids for image in own) and not schema.identifier_field_ids
+        (alone if len(sides(own)) == 1 else by_row_id if has_row_ids else by_value).extend(own)
+    frames = []
+    if alone:
+        frames.append(_alone(_rows(spark, io, metadata, alone, schema)))
+    if by_row_id:
+        frames.append(_compared(_rows(spark, io, metadata, by_row_id, schema, row_ids=True), schema, [_column(ROW)]))
+    if by_value:
+        frames.append(_compared(_rows(spark, io, metadata, by_value, schema), schema, key_columns(schema)))
+    names = [*(quoted(f.name) for f in schema.fields), CHANGE_TYPE, STEP]
+    return reduce(lambda left, right: left.unionAll(right), (frame.select(*names) for frame in frames)) if frames else _nothing(spark, schema)
+
+
+def key_columns(schema: Schema) -> list[Column]:
+    return [frame_column(path_to(schema, field_id)) for field_id in sorted(schema.identifier_field_ids)]
+
+
+def _alone(rows: DataFrame) -> DataFrame:
+    from pyspark.sql import functions as F
+
+    return rows.withColumn(CHANGE_TYPE, F.when(_column(AFTER), INSERT).otherwise(DELETE))
+
+
+def _compared(rows: DataFrame, schema: Schema, identity: list[Column]) -> DataFrame:
+    """What is the same before and after cancels out, copies counted; what is left of one identity on both sides is an update."""
+    from pyspark.sql import Window
+    from pyspark.sql import functions as F
+
+    values = [quoted(f.name) for f in schema.fields]
+    own = [ROW] if ROW in rows.columns else []
+    net = rows.groupBy(STEP, *own, *values).agg(F.sum(F.when(_column(AFTER), 1).otherwise(-1)).alias(NET)).where(f"{NET} <> 0")
+    left = net.withColumn(AFTER, _column(NET) > 0).withColumn(TWIN, F.explode(F.sequence(F.lit(1), F.abs(NET).cast("int"))))
+    if not identity:
+        return _alone(left)
+    ordered = Window.partitionBy(STEP, AFTER, *identity).orderBy(TWIN)
+    left = left.withColumn(TWIN, F.row_number().over(ordered))
+    is_update = F.count(F.lit(1)).over(Window.partitionBy(STEP, TWIN, *identity)) == 2
+    on_side = [F.when(_column(AFTER), after).otherwise(before) for after, before in ((UPDATE_AFTER, UPDATE_BEFORE), (INSERT, DELETE))]
+    return left.withColumn(CHANGE_TYPE, F.when(is_update, on_side[0]).otherwise(on_side[1]))
+
+
+def _rows(spark: SparkSession, io: FileIO, metadata: Metadata, images: Sequence[Image], schema: Schema, *, row_ids: bool = False) -> DataFrame:
+    """The rows with STEP and AFTER, and with ROW where their ids are asked for."""
+    whole = [image for image in images if image.only is None]
+    picked = [image for image in images if image.only is not None]
+    frames = [_round(spark, io, metadata, reads, schema, is_whole, row_ids) for is_whole, some in ((True, whole), (False, picked)) for reads in _rounds(some)]
+    return reduce(lambda left, right: left.unionAll(right), frames)
+
+
+def _rounds(images: Iterable[Image]) -> list[list[_Read]]:
+    """Reads in which no file is twice: a file by its name tells which images a row belongs to."""
+    reads: dict[str, list[_Read]] = {}
+    for image in images:
+        of_file = reads.setdefault(image.path, [])
+        read = next((read for read in of_file if read.file.deletes == image.file.deletes), None)
+        if read is None:
+            read = _Read(image.file)
+            of_file.append(read)
+        read.images.append(image)
+    deepest = max((len(of_file) for of_file in reads.values()), default=0)
+    return [[of_file[at] for of_file in reads.values() if at < len(of_file)] for at in range(deepest)]
+
+
+def _round(spark: SparkSession, io: FileIO, metadata: Metadata, reads: Sequence[_Read], schema: Schema, is_whole: bool, row_ids: bool) -> DataFrame:
+    from pyspark.sql import functions as F
+
+    lineage = [f for f in lineage_fields(metadata) if row_ids and f.field_id == ROW_ID]
+    wide = Schema(*schema.fields, *lineage, schema_id=schema.schema_id)
+    rows, names = located_rows(spark, io, metadata, [read.file for read in reads], wide, row_ids=False)
+    known = rows.join(F.broadcast(_lookup(spark, reads, names)), _column(FILE) == _column(OF))
+    if is_whole:
+        known = known.withColumn(USES, F.explode(USES)).select("*", f"{USES}.{STEP}", f"{USES}.{AFTER}")
+    else:
+        chunks = F.broadcast(_picked(spark, reads, names))
+        same = (F.xxhash64(FILE).bitwiseXOR(F.shiftright(POSITION, CHUNK_BITS)) == F.xxhash64("_lw_pick_of").bitwiseXOR(_column(NUMBER))) & (_column(FILE) == _column("_lw_pick_of"))
+        known = known.drop(USES).join(chunks, same & is_set(_column(POSITION)))
+    own = [F.coalesce(_column(placeholder(ROW_ID)), _column(FIRST_ROW) + _column(POSITION)).alias(ROW)] if row_ids else []
+    return known.select(*(quoted(f.name) for f in schema.fields), STEP, AFTER, *own)
+
+
+def _lookup(spark: SparkSession, reads: Sequence[_Read], names: dict[str, str]) -> DataFrame:
+    use = pa.struct([(STEP, pa.int32()), (AFTER, pa.bool_())])
+    columns = {
+        OF: pa.array([names[read.file.data_file.file_path] for read in reads], pa.string()),
+        FIRST_ROW: pa.array([read.file.data_file.first_row_id for read in reads], pa.int64()),
+        USES: pa.array([[{STEP: image.step, AFTER: image.is_after} for image in read.images] for read in reads], pa.list_(use)),
+    }
+    return spark.createDataFrame(pa.table(columns))
+
+
+def _picked(spark: SparkSession, reads: Sequence[_Read], names: dict[str, str]) -> DataFrame:
+    """Bitmaps of the positions that each image is of."""
+    tables = []
+    for image in (image for read in reads for image in read.images):
+        assert image.only is not None
+        chunks = pa.Table.from_batches(chunks_of(names[image.path], image.only), CHUNKS).rename_columns(["_lw_pick_of", NUMBER, BITS])
+        own = {STEP: pa.array([image.step] * len(chunks), pa.int32()), AFTER: pa.array([image.is_after] * len(chunks), pa.bool_())}
+        tables.append(pa.table({**dict(zip(chunks.column_names, chunks.columns, strict=True)), **own}))
+    return spark.createDataFrame(pa.concat_tables(tables))
+
+
+def _nothing(spark: SparkSession, schema: Schema) -> DataFrame:
+    from pyspark.sql.types import IntegerType, StringType, StructField, StructType
+
+    shown = spark_struct(schema.as_struct(), nullable=True).fields
+    return spark.createDataFrame([], StructType([*shown, StructField(CHANGE_TYPE, StringType()), StructField(STEP, IntegerType())]))
+
+
+def _column(name: str) -> Column:
+    from pyspark.sql import functions as F
+
+    return F.col(name)
