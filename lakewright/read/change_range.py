@@ -68,7 +68,7 @@ class _Points:
         if isinstance(given, HasSnapshot):
             return None if given.snapshot_id is None else self._known(name, given.snapshot_id)
         number = _number(given)
-        if number is not None and (self.metadata.has_snapshot(number) or number not in TIMES):
+        if number is not None and (self.metadata.has_snapshot(number) or not _may_be_time(given)):
             return self._known(name, number)
         return self._at(name, to_millis(given, self.time_zone, name))
 
@@ -130,9 +130,14 @@ class _Points:
 
 
 def _number(given: object) -> int | None:
-    if isinstance(given, str) and given.strip().lstrip("-").isdigit() and len(given.strip()) > 8:
+    if isinstance(given, str) and given.strip().lstrip("-").isdigit():
         return int(given)
     return given if isinstance(given, int) and not isinstance(given, bool) else None
+
+
+def _may_be_time(given: object) -> bool:
+    """Digits may be milliseconds, and up to eight of them in a text a date."""
+    return _number(given) in TIMES or (isinstance(given, str) and len(given.strip()) <= 8)
 
 
 def _shown(given: object) -> str:

@@ -6,6 +6,7 @@ short one. A file is read once for every set of deletes it is looked at with.
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import reduce
@@ -103,17 +104,21 @@ def _rows(spark: SparkSession, io: FileIO, metadata: Metadata, images: Sequence[
 
 
 def _rounds(images: Iterable[Image]) -> list[list[_Read]]:
-    """Reads in which no file is twice: a file by its name tells which images a row belongs to."""
-    reads: dict[str, list[_Read]] = {}
+    """Reads in which no file is twice: a file by its name tells which images a row belongs to.
+
+    Deletes by value hold for every older file of a scan, so only images of one state of the table may be read together with them.
+    """
+    states: dict[tuple[int, bool] | None, dict[str, list[_Read]]] = defaultdict(lambda: defaultdict(list))
     for image in images:
-        of_file = reads.setdefault(image.path, [])
-        read = next((read for read in of_file if read.file.deletes == image.file.deletes), None)
+        by_value = any(not delete.is_position for delete in image.file.deletes)
+        reads = states[(image.step, image.is_after) if by_value else None][image.path]
+        read = next((read for read in reads if read.file.deletes == image.file.deletes), None)
         if read is None:
             read = _Read(image.file)
-            of_file.append(read)
+            reads.append(read)
         read.images.append(image)
-    deepest = max((len(of_file) for of_file in reads.values()), default=0)
-    return [[of_file[at] for of_file in reads.values() if at < len(of_file)] for at in range(deepest)]
+    rounds = ([reads[at] for reads in files.values() if at < len(reads)] for files in states.values() for at in range(max(map(len, files.values()))))
+    return list(rounds)
 
 
 def _round(spark: SparkSession, io: FileIO, metadata: Metadata, reads: Sequence[_Read], schema: Schema, is_whole: bool, row_ids: bool) -> DataFrame:

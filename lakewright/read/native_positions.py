@@ -121,7 +121,8 @@ def _bytes(targets: Sequence[Target]) -> int:
 
 
 def _from_driver(spark: SparkSession, io: FileIO, targets: Sequence[Target]) -> DataFrame:
-    return spark.createDataFrame(pa.Table.from_batches(_read(io, targets), CHUNKS))
+    batches = list(_read(io, targets))
+    return spark.createDataFrame(pa.Table.from_batches(batches, CHUNKS) if batches else CHUNKS.empty_table())
 
 
 def _from_tasks(spark: SparkSession, io: FileIO, targets: Sequence[Target]) -> DataFrame:

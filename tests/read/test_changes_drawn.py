@@ -12,13 +12,13 @@ from hypothesis import settings
 
 import lakewright as lw
 from lakewright.session import settings as spark_settings
-from tests.read.changes_kit import LAYOUTS, History, Layout, Values, bag
+from tests.read.changes_kit import LAYOUTS, SMALL, History, Layout, Values, bag
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-COMMITS = 6
-PAIRS = 3
+COMMITS = 5
+PAIRS = 2
 EXAMPLES = max(1, settings.default.max_examples // 30)
 WANTED = {"insert", "update_before", "update_after", "delete", "roll back", "evolve", "overwrite"}
 seen: Counter[str] = Counter()
@@ -26,8 +26,7 @@ seen: Counter[str] = Counter()
 
 @pytest.fixture(scope="module")
 def lake(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
-    plain = {"spark.sql.shuffle.partitions": "1", "spark.sql.codegen.wholeStage": "false", "spark.sql.codegen.factoryMode": "NO_CODEGEN"}
-    with spark_settings(spark, plain):
+    with spark_settings(spark, SMALL):
         yield lw.connect(str(tmp_path_factory.mktemp("changes") / "lake"), spark=spark, progress="off")
 
 
@@ -90,7 +89,7 @@ def test_the_log_leads_from_any_state_to_any_later_one(lake: Any, layout: Layout
         drawn.commit()
     assert bag(history.table.read().collect()) == history.head.bag(history.head.columns)
     line = history.head.line
-    ends = [(None, None), (line[0], None)]
+    ends = [(chance.choice([None, line[0]]), None)]
     for _ in range(PAIRS):
         until = chance.choice(list(history.states))
         own = history.states[until].line
