@@ -113,7 +113,11 @@ class ChangesReader(DataSourceReader):
         return {"properties": self.properties, "output": self.output, "log": self.log}
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        rows = _newer_rows(self.properties, partition) if isinstance(partition, NewerRows) else _commit_rows(self.properties, partition, self.log)
+        rows: Iterator[pa.Table] = iter(())  # Spark asks for a partition also where there is none
+        if isinstance(partition, NewerRows):
+            rows = _newer_rows(self.properties, partition)
+        elif isinstance(partition, Commits):
+            rows = _commit_rows(self.properties, partition, self.log)
         for table in rows:
             yield from table.select(self.output.names).cast(self.output).to_batches()
 
@@ -126,8 +130,7 @@ def _newer_rows(properties: dict[str, str], partition: NewerRows) -> Iterator[pa
         yield pa.Table.from_batches([batch])
 
 
-def _commit_rows(properties: dict[str, str], partition: InputPartition, log: bool) -> Iterator[pa.Table]:
-    assert isinstance(partition, Commits)
+def _commit_rows(properties: dict[str, str], partition: Commits, log: bool) -> Iterator[pa.Table]:
     io = open_io(properties, partition.steps[0].images[0].file.scan.data_file.file_path)
     parts = (part for step in partition.steps for part in changed(io, partition.changes, step))
     if log:

@@ -44,8 +44,6 @@ def _by_name(sql: str, reference: Reference) -> dict[str, Slice]:
         name, at = _name(sql, argument, place, by_name=any(a.name for a in (reference.arguments or ())[:place]))
         if name in given:
             raise sql_error(f"{name} is given twice; give it once.", sql, at)
-        if not argument.value:
-            raise sql_error(f"Expected a value for {name}.", sql, at)
         given[name] = argument.value
     if "table" not in given:
         raise sql_error(f"changes takes the name of a table first, as in {_EXAMPLE}.", sql, reference.name.start)
@@ -75,13 +73,22 @@ def _value(frames: Frames, name: str, text: Slice) -> Any:
 
 def _table(frames: Frames, name: str | None, text: Slice | None, reference: Reference) -> Found:
     at = reference.name.start if text is None else text.start
-    try:
-        parsed = Cursor(name or "", tokens_of(name or ""), len(name or "")).name()
-    except SqlError:
-        raise sql_error(f"{name!r} is no name of a table; write it as 'nyc.trips'.", frames.sql, at) from None
-    found = find(frames.lake, parsed.parts)
+    parts = _parts(name or "")
+    if not parts:
+        raise sql_error(f"{name!r} is no name of a table; write it as 'nyc.trips'.", frames.sql, at)
+    found = find(frames.lake, parts)
     if found is None:
-        raise not_found(frames.lake, frames.sql, Name(parsed.parts, at, at))
+        raise not_found(frames.lake, frames.sql, Name(parts, at, at))
     if found.metadata is not None:
         raise unsupported(f"{name} is a part of {found.table.name}, which has no changes of its own; name the table itself.", frames.sql, at)
     return found
+
+
+def _parts(name: str) -> tuple[str, ...]:
+    """The parts of a name; none if it is no name."""
+    cursor = Cursor(name, tokens_of(name), len(name))
+    try:
+        parts = cursor.name().parts
+    except SqlError:
+        return ()
+    return parts if cursor.is_done else ()

@@ -182,8 +182,8 @@ def _arguments(sql: str, tokens: Sequence[Token]) -> tuple[Argument, ...]:
             parts.append([])
         else:
             parts[-1].append(token)
-    named = [(part[0], part[2:]) if len(part) > 1 and part[1].text == "=>" else (None, part) for part in parts if part]
-    return tuple(Argument(name, Slice(sql, value[0].start, value[-1].end) if value else Slice(sql, name.end if name else 0, 0)) for name, value in named)
+    named = [(part[0], part[2:]) if len(part) > 2 and part[1].text == "=>" else (None, part) for part in parts if part]
+    return tuple(Argument(name, Slice(sql, value[0].start, value[-1].end)) for name, value in named)
 
 
 def _after_sample(tokens: Sequence[Token], at: int) -> int:

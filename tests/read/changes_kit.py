@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import pickle
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
@@ -13,6 +14,8 @@ import pyarrow as pa
 from lakewright.commit.change import MetadataChange
 from lakewright.commit.result import Commit
 from lakewright.commit.updates import set_ref
+from lakewright.source.changes import ChangesReader, changes_schema
+from lakewright.source.options import ReadOptions
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -146,6 +149,7 @@ class History:
         new = self.states[until] if until is not None else self.head
         before, after = old.bag(new.columns), new.bag(new.columns)
         log = self.table.changes(since, until, log=True).collect()
+        assert bag(by_source(self.table, since, until, log=True)) == bag(log)
         found = applied(log, before)
         assert found == after, f"too many {found - after}, missing {after - found}"
         if self.layout.keyed or self.layout.version == 2:
@@ -156,6 +160,7 @@ class History:
             fork = next((self.states[s] for s in reversed(old.line) if s in new.line), State())
             expected = after - fork.bag(new.columns)
         latest = bag(self.table.changes(since, until).collect())
+        assert bag(by_source(self.table, since, until)) == latest
         assert latest == expected, f"too many {latest - expected}, missing {expected - latest}"
         return Counter(row["_change_type"] for row in log)
 
@@ -174,6 +179,16 @@ class History:
         dated = tuple(replace(row, changed=commit.sequence_number) if row.changed == -1 else row for row in held)
         self.head = State(dated, self.head.columns, (*self.head.line, commit.snapshot_id), commit.sequence_number)
         self.states[commit.snapshot_id] = self.head
+
+
+def by_source(table: Table, since: Any, until: Any, **how: Any) -> list[tuple[Any, ...]]:
+    """What the Data Source reads, its tasks run here one after the other, after a journey through pickle."""
+    state = table.refresh()._state
+    options = ReadOptions(incremental=True, begin=since, end=until, **how)
+    reader = ChangesReader(state, options, changes_schema(state, options))
+    parts = pickle.loads(pickle.dumps(list(reader.partitions())))
+    there = pickle.loads(pickle.dumps(reader))
+    return [tuple(row.values()) for part in parts for batch in there.read(part) for row in batch.to_pylist()]
 
 
 def rolled_back(table: Table, snapshot_id: int) -> None:
