@@ -7,7 +7,7 @@ short one. A file is read once for every set of deletes it is looked at with.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Container, Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import reduce
 from typing import TYPE_CHECKING
@@ -16,7 +16,7 @@ import pyarrow as pa
 from pyiceberg.io import FileIO
 from pyiceberg.schema import Schema
 
-from lakewright.format.lineage import ROW_ID
+from lakewright.format.lineage import ROW_ID, ROW_SEQUENCE
 from lakewright.format.metadata import Metadata
 from lakewright.plan.types import spark_struct
 from lakewright.read.change_files import Image, by_step, sides
@@ -34,7 +34,9 @@ if TYPE_CHECKING:
 CHANGE_TYPE, CHANGE_ORDINAL, COMMIT_SNAPSHOT_ID = "_change_type", "_change_ordinal", "_commit_snapshot_id"
 LOG_COLUMNS = {CHANGE_TYPE: "string", CHANGE_ORDINAL: "int", COMMIT_SNAPSHOT_ID: "bigint"}
 INSERT, UPDATE_BEFORE, UPDATE_AFTER, DELETE = "insert", "update_before", "update_after", "delete"
-STEP, AFTER, ROW, FIRST_ROW, USES, NET, TWIN = (f"_lw_change_{name}" for name in ("step", "after", "row", "first_row", "uses", "net", "twin"))
+STEP, AFTER, ROW, SEQUENCE, FIRST_ROW, FILE_SEQUENCE, USES, PICK_OF, NET, TWIN = (
+    f"_lw_change_{name}" for name in ("step", "after", "row", "sequence", "first_row", "file_sequence", "uses", "pick_of", "net", "twin")
+)
 
 
 @dataclass
@@ -45,24 +47,22 @@ class _Read:
     images: list[Image] = field(default_factory=list)
 
 
-def changed_rows(spark: SparkSession, io: FileIO, metadata: Metadata, images: Sequence[Image], schema: Schema) -> DataFrame:
+def changed_rows(spark: SparkSession, io: FileIO, metadata: Metadata, images: Sequence[Image], schema: Schema, *, small: Container[int] = ()) -> DataFrame:
     """The rows that differ, with CHANGE_TYPE and STEP. Rows of a key are one row; without a key, those of a row id; else all are equal in rank.
 
-    Where all rows of a step are of one side there is nothing to compare.
+    Where all rows of a step are of one side there is nothing to compare. small: steps known to change so few rows that their ids fit
+    every task; with lineage, the rows that such a step only copied are then left out before any is moved between tasks.
     """
-    alone: list[Image] = []
-    by_row_id: list[Image] = []
-    by_value: list[Image] = []
+    groups: dict[tuple[bool, bool, bool], list[Image]] = defaultdict(list)
     for own in by_step(images):
-        has_row_ids = all(image.has_row_ids for image in own) and not schema.identifier_field_ids
-        (alone if len(sides(own)) == 1 else by_row_id if has_row_ids else by_value).extend(own)
+        two_sided = len(sides(own)) > 1
+        has_row_ids = two_sided and all(image.has_row_ids for image in own)
+        is_traced = has_row_ids and own[0].step in small
+        groups[two_sided, has_row_ids and (is_traced or not schema.identifier_field_ids), is_traced].extend(own)
     frames = []
-    if alone:
-        frames.append(_alone(_rows(spark, io, metadata, alone, schema)))
-    if by_row_id:
-        frames.append(_compared(_rows(spark, io, metadata, by_row_id, schema, row_ids=True), schema, [_column(ROW)]))
-    if by_value:
-        frames.append(_compared(_rows(spark, io, metadata, by_value, schema), schema, key_columns(schema)))
+    for (two_sided, row_ids, is_traced), some in groups.items():
+        rows = _rows(spark, io, metadata, some, schema, row_ids=row_ids)
+        frames.append(_compared(_without_copies(rows) if is_traced else rows, schema) if two_sided else _alone(rows))
     names = [*(quoted(f.name) for f in schema.fields), CHANGE_TYPE, STEP]
     return reduce(lambda left, right: left.unionAll(right), (frame.select(*names) for frame in frames)) if frames else _nothing(spark, schema)
 
@@ -77,13 +77,23 @@ def _alone(rows: DataFrame) -> DataFrame:
     return rows.withColumn(CHANGE_TYPE, F.when(_column(AFTER), INSERT).otherwise(DELETE))
 
 
-def _compared(rows: DataFrame, schema: Schema, identity: list[Column]) -> DataFrame:
-    """What is the same before and after cancels out, copies counted; what is left of one identity on both sides is an update."""
+def _without_copies(rows: DataFrame) -> DataFrame:
+    """Without rows that have the same id and were last changed by the same commit before and after."""
+    from pyspark.sql import functions as F
+
+    lineage = [STEP, ROW, SEQUENCE]
+    changed = rows.groupBy(*lineage).agg(F.count(F.lit(1)).alias(NET)).where(f"{NET} = 1").select(*lineage)
+    return rows.join(F.broadcast(changed), lineage, "left_semi")
+
+
+def _compared(rows: DataFrame, schema: Schema) -> DataFrame:
+    """What is the same before and after cancels out, copies counted; what is left of one key or row id on both sides is an update."""
     from pyspark.sql import Window
     from pyspark.sql import functions as F
 
     values = [quoted(f.name) for f in schema.fields]
-    own = [ROW] if ROW in rows.columns else []
+    own = [ROW] if ROW in rows.columns and not schema.identifier_field_ids else []
+    identity = [_column(name) for name in own] or key_columns(schema)
     net = rows.groupBy(STEP, *own, *values).agg(F.sum(F.when(_column(AFTER), 1).otherwise(-1)).alias(NET)).where(f"{NET} <> 0")
     left = net.withColumn(AFTER, _column(NET) > 0).withColumn(TWIN, F.explode(F.sequence(F.lit(1), F.abs(NET).cast("int"))))
     if not identity:
@@ -96,7 +106,7 @@ def _compared(rows: DataFrame, schema: Schema, identity: list[Column]) -> DataFr
 
 
 def _rows(spark: SparkSession, io: FileIO, metadata: Metadata, images: Sequence[Image], schema: Schema, *, row_ids: bool = False) -> DataFrame:
-    """The rows with STEP and AFTER, and with ROW where their ids are asked for."""
+    """The rows with STEP and AFTER; with ROW and SEQUENCE where their ids are asked for."""
     whole = [image for image in images if image.only is None]
     picked = [image for image in images if image.only is not None]
     frames = [_round(spark, io, metadata, reads, schema, is_whole, row_ids) for is_whole, some in ((True, whole), (False, picked)) for reads in _rounds(some)]
@@ -124,18 +134,21 @@ def _rounds(images: Iterable[Image]) -> list[list[_Read]]:
 def _round(spark: SparkSession, io: FileIO, metadata: Metadata, reads: Sequence[_Read], schema: Schema, is_whole: bool, row_ids: bool) -> DataFrame:
     from pyspark.sql import functions as F
 
-    lineage = [f for f in lineage_fields(metadata) if row_ids and f.field_id == ROW_ID]
-    wide = Schema(*schema.fields, *lineage, schema_id=schema.schema_id)
+    wide = Schema(*schema.fields, *(lineage_fields(metadata) if row_ids else ()), schema_id=schema.schema_id)
     rows, names = located_rows(spark, io, metadata, [read.file for read in reads], wide, row_ids=False)
-    known = rows.join(F.broadcast(_lookup(spark, reads, names)), _column(FILE) == _column(OF))
+    known = F.broadcast(_lookup(spark, reads, names))
     if is_whole:
-        known = known.withColumn(USES, F.explode(USES)).select("*", f"{USES}.{STEP}", f"{USES}.{AFTER}")
+        rows = rows.join(known, _column(FILE) == _column(OF)).withColumn(USES, F.explode(USES)).select("*", f"{USES}.{STEP}", f"{USES}.{AFTER}")
     else:
-        chunks = F.broadcast(_picked(spark, reads, names))
-        same = (F.xxhash64(FILE).bitwiseXOR(F.shiftright(POSITION, CHUNK_BITS)) == F.xxhash64("_lw_pick_of").bitwiseXOR(_column(NUMBER))) & (_column(FILE) == _column("_lw_pick_of"))
-        known = known.drop(USES).join(chunks, same & is_set(_column(POSITION)))
-    own = [F.coalesce(_column(placeholder(ROW_ID)), _column(FIRST_ROW) + _column(POSITION)).alias(ROW)] if row_ids else []
-    return known.select(*(quoted(f.name) for f in schema.fields), STEP, AFTER, *own)
+        picks = F.broadcast(_picked(spark, reads, names))
+        same = F.xxhash64(FILE).bitwiseXOR(F.shiftright(POSITION, CHUNK_BITS)) == F.xxhash64(PICK_OF).bitwiseXOR(_column(NUMBER))
+        same_file = _column(FILE).startswith(_column(PICK_OF)) & _column(PICK_OF).startswith(_column(FILE))  # no second join key
+        rows = rows.join(picks, same & is_set(_column(POSITION)) & same_file).join(known, _column(FILE) == _column(OF))
+    lineage = []
+    if row_ids:
+        row_id = F.coalesce(_column(placeholder(ROW_ID)), _column(FIRST_ROW) + _column(POSITION))
+        lineage = [row_id.alias(ROW), F.coalesce(_column(placeholder(ROW_SEQUENCE)), _column(FILE_SEQUENCE)).alias(SEQUENCE)]
+    return rows.select(*(quoted(f.name) for f in schema.fields), STEP, AFTER, *lineage)
 
 
 def _lookup(spark: SparkSession, reads: Sequence[_Read], names: dict[str, str]) -> DataFrame:
@@ -143,6 +156,7 @@ def _lookup(spark: SparkSession, reads: Sequence[_Read], names: dict[str, str]) 
     columns = {
         OF: pa.array([names[read.file.data_file.file_path] for read in reads], pa.string()),
         FIRST_ROW: pa.array([read.file.data_file.first_row_id for read in reads], pa.int64()),
+        FILE_SEQUENCE: pa.array([read.file.sequence_number for read in reads], pa.int64()),
         USES: pa.array([[{STEP: image.step, AFTER: image.is_after} for image in read.images] for read in reads], pa.list_(use)),
     }
     return spark.createDataFrame(pa.table(columns))
@@ -153,7 +167,7 @@ def _picked(spark: SparkSession, reads: Sequence[_Read], names: dict[str, str]) 
     tables = []
     for image in (image for read in reads for image in read.images):
         assert image.only is not None
-        chunks = pa.Table.from_batches(chunks_of(names[image.path], image.only), CHUNKS).rename_columns(["_lw_pick_of", NUMBER, BITS])
+        chunks = pa.Table.from_batches(chunks_of(names[image.path], image.only), CHUNKS).rename_columns([PICK_OF, NUMBER, BITS])
         own = {STEP: pa.array([image.step] * len(chunks), pa.int32()), AFTER: pa.array([image.is_after] * len(chunks), pa.bool_())}
         tables.append(pa.table({**dict(zip(chunks.column_names, chunks.columns, strict=True)), **own}))
     return spark.createDataFrame(pa.concat_tables(tables))

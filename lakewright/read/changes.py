@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from pyiceberg.schema import Schema
 from pyiceberg.types import LongType, NestedField
 
+from lakewright.commit.result import ROWS_COPIED, ROWS_DELETED, ROWS_INSERTED, ROWS_UPDATED
 from lakewright.commit.store import TableState
 from lakewright.errors import DuplicateColumn
 from lakewright.format.lineage import ROW_SEQUENCE
@@ -38,6 +39,7 @@ from lakewright.session import time_zone
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
 
+SMALL = 1_000_000  # changed rows; a few dozen bytes of each go to every task
 SEQUENCE = NestedField(ROW_SEQUENCE, placeholder(ROW_SEQUENCE), LongType(), required=False)
 
 
@@ -77,6 +79,12 @@ def has_lineage(metadata: Metadata, begin: Snapshot | None) -> bool:
 def newer_files(files: tuple[FileScan, ...], begin: Snapshot | None) -> tuple[FileScan, ...]:
     """Files that may hold rows changed after a snapshot: a row is never newer than its file."""
     return files if begin is None else tuple(file for file in files if file.sequence_number > begin.sequence_number)
+
+
+def _is_small(snapshot: Snapshot) -> bool:
+    """Whether a commit says that it changed few rows, whatever number it copied."""
+    changed = [snapshot.summary.get(key) for key in (ROWS_DELETED, ROWS_UPDATED, ROWS_INSERTED)]
+    return ROWS_COPIED in snapshot.summary and sum(int(count or 0) for count in changed) <= SMALL
 
 
 @dataclass(frozen=True)
@@ -128,7 +136,8 @@ class _Query:
         state = self.state
         pruner = Pruner(self.chosen.iceberg, self.range.schema, state.metadata.schemas, state.metadata.specs)
         files = ChangedFiles(state.io, state.metadata, in_glob(self.path_glob, state.metadata.location), pruner)
-        return changed_rows(self.spark, state.io, state.metadata, files.images(steps), self.range.schema)
+        small = {number for number, step in enumerate(steps) if _is_small(state.metadata.snapshot(step.snapshot_id))}
+        return changed_rows(self.spark, state.io, state.metadata, files.images(steps), self.range.schema, small=small)
 
     @property
     def _names(self) -> list[str]:
