@@ -131,6 +131,10 @@ class RefNotFound(LakewrightError):
     """A branch, tag or snapshot that the table does not have."""
 
 
+class RangeNotFound(RefNotFound):
+    """A range of commits that the table does not have, or no longer keeps; the message names the earliest usable commit."""
+
+
 class RefExists(LakewrightError):
     """A branch or tag that is already there."""
 

@@ -38,6 +38,7 @@ from lakewright.maintain.statistics import analyze
 from lakewright.options import REPLANS, RETRY_TOTAL, UPSERT_REPLANS, Option, resolve
 from lakewright.plan.request import Clause, Command, CompactRequest, RowRequest, Then, When, WriteMode, WriteRequest
 from lakewright.read import tables
+from lakewright.read.changes import changes
 from lakewright.read.reader import read
 from lakewright.read.timeline import timeline
 from lakewright.read.timetravel import resolve as resolve_snapshot
@@ -283,6 +284,23 @@ class Table:
         `optimized` reads the table as of its last compaction, or a later snapshot without delete files."""
         self.refresh()
         return read(self._lake.spark, self._state, where=where, snapshot_id=snapshot_id, as_of=as_of, ref=ref, metadata_columns=metadata, optimized=optimized)
+
+    def changes(
+        self,
+        since: datetime | str | int | Commit | None = None,
+        until: datetime | str | int | Commit | None = None,
+        *,
+        log: bool = False,
+        where: str | Column | None = None,
+        path_glob: str | None = None,
+        ref: str | None = None,
+    ) -> DataFrame:
+        """The rows changed after `since`, up to and with `until`, each once as of its latest change; `log` tells every change instead.
+
+        Both are commits, snapshot ids or times. Without since it is all rows, without until up to the newest commit of `ref`.
+        """
+        self.refresh()
+        return changes(self._lake.spark, self._state, since=since, until=until, log=log, where=where, path_glob=path_glob, ref=ref)
 
     def history(self) -> DataFrame:
         """snapshot_id, parent_id, committed_at, operation and summary of each snapshot, oldest first."""

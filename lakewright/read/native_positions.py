@@ -68,7 +68,7 @@ def without_positions(spark: SparkSession, io: FileIO, files: Sequence[FileScan]
     # Equality, said so that Spark does not take the names for a second join key.
     same_file = file.startswith(F.col(OF)) & F.col(OF).startswith(file)
     found = own.bitwiseXOR(F.shiftright(position, CHUNK_BITS)) == F.col(KEY)
-    return frame.join(chunks, found & _is_set(position) & same_file, "left_anti")
+    return frame.join(chunks, found & is_set(position) & same_file, "left_anti")
 
 
 def _file_numbers(spark: SparkSession, targets: Sequence[Target], chunks: DataFrame) -> tuple[DataFrame, Column, Column]:
@@ -93,7 +93,7 @@ def _sizes(targets: Sequence[Target]) -> dict[str, int] | None:
     return sizes
 
 
-def _is_set(position: Column) -> Column:
+def is_set(position: Column) -> Column:
     from pyspark.sql import functions as F
 
     place = position.bitwiseAND(F.lit(CHUNK - 1)).cast("int")
@@ -121,7 +121,8 @@ def _bytes(targets: Sequence[Target]) -> int:
 
 
 def _from_driver(spark: SparkSession, io: FileIO, targets: Sequence[Target]) -> DataFrame:
-    return spark.createDataFrame(pa.Table.from_batches(_read(io, targets), CHUNKS))
+    batches = list(_read(io, targets))
+    return spark.createDataFrame(pa.Table.from_batches(batches, CHUNKS) if batches else CHUNKS.empty_table())
 
 
 def _from_tasks(spark: SparkSession, io: FileIO, targets: Sequence[Target]) -> DataFrame:

@@ -157,3 +157,12 @@ def _concurrently(read: Callable[[ManifestFile], list[ManifestEntry]], manifests
     with ThreadPoolExecutor(REMOTE_READERS) as pool:
         for start in range(0, len(manifests), REMOTE_READERS):
             yield from chain.from_iterable(pool.map(read, manifests[start : start + REMOTE_READERS]))
+
+
+def entries_in(io: FileIO, metadata: Metadata, manifests: list[ManifestFile], cache: ManifestCache) -> Iterator[ManifestEntry]:
+    """The live files of chosen manifests."""
+    return _live(io, metadata, manifests, True, cache)
+
+
+def scan_of(entry: ManifestEntry, deletes: DeleteIndex) -> FileScan:
+    return _file_scan(entry, deletes, True)

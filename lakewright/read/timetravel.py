@@ -47,7 +47,7 @@ def resolve(
     if as_of is not None:
         if isinstance(as_of, HasSnapshot):
             return metadata.snapshot(_named(as_of))
-        return _at(metadata, to_millis(as_of, time_zone))
+        return at_time(metadata, to_millis(as_of, time_zone))
     return metadata.head(ref if ref is not None else MAIN)
 
 
@@ -67,8 +67,8 @@ def read_schema(
     return metadata.schemas.get(snapshot.schema_id, metadata.schema)
 
 
-def to_millis(moment: datetime | str | int, time_zone: str | None = None, *, name: str = "as_of") -> int:
-    """Milliseconds since 1970 of a moment; digits alone are milliseconds already."""
+def to_millis(moment: datetime | str | int, time_zone: str | None = None, name: str = "as_of") -> int:
+    """Milliseconds since 1970 of a moment; digits alone are milliseconds already. name: what it was given as."""
     if isinstance(moment, bool) or not isinstance(moment, (datetime, str, int)):
         raise InvalidOption(f"{name} is {moment!r}; it takes a datetime, an ISO date or time, milliseconds since 1970, or a Commit.")
     if isinstance(moment, int):
@@ -103,7 +103,7 @@ def _named(holder: HasSnapshot) -> int:
     return holder.snapshot_id
 
 
-def _at(metadata: Metadata, millis: int) -> Snapshot:
+def at_time(metadata: Metadata, millis: int) -> Snapshot:
     """What main pointed to at a time. The log is kept in the order main moved, which clocks of several writers may not follow."""
     log = metadata.raw.get("snapshot-log") or _log_from_parents(metadata)
     chosen = next((entry["snapshot-id"] for entry in reversed(log) if entry["timestamp-ms"] <= millis), None)
@@ -113,7 +113,7 @@ def _at(metadata: Metadata, millis: int) -> Snapshot:
         raise RefNotFound("The table has no snapshot yet, so there is no earlier state to read.")
     earliest = log[0]
     raise RefNotFound(
-        f"Nothing is kept from before {_text(earliest['timestamp-ms'])}, and as_of is {_text(millis)}: the earliest usable state is snapshot {earliest['snapshot-id']}."
+        f"Nothing is kept from before {time_text(earliest['timestamp-ms'])}, and as_of is {time_text(millis)}: the earliest usable state is snapshot {earliest['snapshot-id']}."
     )
 
 
@@ -123,7 +123,7 @@ def _log_from_parents(metadata: Metadata) -> list[dict[str, int]]:
     return [{"snapshot-id": s.snapshot_id, "timestamp-ms": s.timestamp_ms} for s in reversed(line)]
 
 
-def _text(millis: int) -> str:
+def time_text(millis: int) -> str:
     try:
         return (EPOCH + millis * _MILLISECOND).isoformat(timespec="milliseconds").replace("+00:00", "Z")
     except OverflowError:

@@ -15,7 +15,7 @@ class DefaultSource(DataSource):
         spark.read.format("lakewright").option("lake", "lake").load("nyc.trips")
         df.write.format("lakewright").mode("append").option("lake", "lake").save("nyc.trips")
 
-    Reading takes snapshot-id, as-of-timestamp, branch or tag. Writing takes branch, token, snapshot-property.<name>,
+    Reading takes snapshot-id, as-of-timestamp, branch or tag; or query-type=incremental with begin, end, path-glob and log. Writing takes branch, token, snapshot-property.<name>,
     overwrite-mode, overwrite-filter and every option of the reference. catalog.<name> goes to the catalog.
     """
 
@@ -28,14 +28,24 @@ class DefaultSource(DataSource):
         from lakewright.source.options import load, place, read_options
         from lakewright.source.reader import pinned
 
-        _, version = pinned(load(place(self.options))[1], read_options(self.options))
+        options = read_options(self.options)
+        if options.incremental:
+            from lakewright.source.changes import changes_schema
+
+            return changes_schema(load(place(self.options))[1], options)
+        _, version = pinned(load(place(self.options))[1], options)
         return spark_struct(version.as_struct(), nullable=True)
 
     def reader(self, schema: StructType) -> DataSourceReader:
         from lakewright.source.options import load, place, read_options
         from lakewright.source.reader import LakeReader
 
-        return LakeReader(load(place(self.options))[1], read_options(self.options), schema)
+        options = read_options(self.options)
+        if options.incremental:
+            from lakewright.source.changes import ChangesReader
+
+            return ChangesReader(load(place(self.options))[1], options, schema)
+        return LakeReader(load(place(self.options))[1], options, schema)
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
         from lakewright.source.options import load, write_options

@@ -17,6 +17,9 @@ LAKE, PATH, CATALOG, SNAPSHOT_PROPERTY = "lake", "path", "catalog.", "snapshot-p
 SNAPSHOT_ID, AS_OF, BRANCH, TAG = "snapshot-id", "as-of-timestamp", "branch", "tag"
 TOKEN, OVERWRITE_MODE, OVERWRITE_FILTER = "token", "overwrite-mode", "overwrite-filter"
 TRAVEL = (SNAPSHOT_ID, AS_OF, BRANCH, TAG)
+QUERY_TYPE, BEGIN, END, PATH_GLOB, LOG = "query-type", "begin", "end", "path-glob", "log"
+SNAPSHOT, INCREMENTAL = "snapshot", "incremental"
+RANGE = (BEGIN, END, PATH_GLOB, LOG)
 OVERWRITE_MODES = ("static", "dynamic")
 _KEYWORDS = {option.keyword: option.key for option in REGISTRY.values()}
 
@@ -35,11 +38,16 @@ class Place:
 
 @dataclass(frozen=True)
 class ReadOptions:
-    """Which version of the table; at most one of them is set."""
+    """Which version of the table; at most one of them is set. Or which changes: then it is incremental, and a ref says of which branch."""
 
     snapshot_id: int | None = None
     as_of: str | int | None = None
     ref: str | None = None
+    incremental: bool = False
+    begin: str | int | None = None
+    end: str | int | None = None
+    path_glob: str | None = None
+    log: bool = False
 
 
 @dataclass(frozen=True)
@@ -75,16 +83,39 @@ def load(where: Place) -> tuple[Store, TableState]:
 
 
 def read_options(options: Mapping[str, str]) -> ReadOptions:
-    _require_known(options, (LAKE, PATH, *TRAVEL), (CATALOG,))
+    _require_known(options, (LAKE, PATH, *TRAVEL, QUERY_TYPE, *RANGE), (CATALOG,))
     given = [key for key in TRAVEL if key in options]
     if len(given) > 1:
         raise InvalidOption(f"Options {' and '.join(given)} each choose a version of the table; give one of them.")
+    if _is_incremental(options):
+        return _changes_options(options)
     if SNAPSHOT_ID in options:
         return ReadOptions(snapshot_id=_whole_number(SNAPSHOT_ID, options[SNAPSHOT_ID]))
     if AS_OF in options:
         text = options[AS_OF].strip()
         return ReadOptions(as_of=int(text) if text.isdigit() else text)
     return ReadOptions(ref=options.get(BRANCH, options.get(TAG)))
+
+
+def _is_incremental(options: Mapping[str, str]) -> bool:
+    kind = options.get(QUERY_TYPE, SNAPSHOT).lower()
+    if kind not in (SNAPSHOT, INCREMENTAL):
+        raise InvalidOption(f"Option {QUERY_TYPE} is {options[QUERY_TYPE]!r}; it takes {SNAPSHOT} or {INCREMENTAL}.")
+    alone = next((key for key in RANGE if key in options), None)
+    if alone is not None and kind == SNAPSHOT:
+        raise InvalidOption(f"Option {alone} goes with .option({QUERY_TYPE!r}, {INCREMENTAL!r}).")
+    return kind == INCREMENTAL
+
+
+def _changes_options(options: Mapping[str, str]) -> ReadOptions:
+    version = next((key for key in (SNAPSHOT_ID, AS_OF) if key in options), None)
+    if version is not None:
+        raise InvalidOption(f"Option {version} chooses one version of the table; changes lie between {BEGIN} and {END}.")
+    log = options.get(LOG, "false").lower()
+    if log not in ("true", "false"):
+        raise InvalidOption(f"Option {LOG} is {options[LOG]!r}; it takes true or false.")
+    ref = options.get(BRANCH, options.get(TAG))
+    return ReadOptions(ref=ref, incremental=True, begin=options.get(BEGIN), end=options.get(END), path_glob=options.get(PATH_GLOB), log=log == "true")
 
 
 def write_options(options: Mapping[str, str], overwrite: bool) -> SourceWrite:

@@ -14,6 +14,7 @@ from lakewright.read.native import quoted
 from lakewright.session import time_zone
 from lakewright.sql.cursor import Slice
 from lakewright.sql.errors import sql_error
+from lakewright.sql.incremental import changes_of
 from lakewright.sql.lexer import QUOTED, WORD, Token, tokens_of, tokens_within
 from lakewright.sql.names import Found, find
 from lakewright.sql.parameters import Parameters
@@ -101,7 +102,8 @@ class Frames:
         ctes = defined(tokens)
         for reference in references(self.sql, tokens):
             parts = reference.name.parts
-            frame = None if len(parts) == 1 and parts[0].lower() in ctes else self._frame(reference)
+            is_cte = len(parts) == 1 and parts[0].lower() in ctes and reference.arguments is None
+            frame = None if is_cte else self._frame(reference)
             if frame is None:
                 continue
             view = self._view(frame)
@@ -131,6 +133,8 @@ class Frames:
 
     def _frame(self, reference: Reference) -> DataFrame | None:
         parts = reference.name.parts
+        if reference.arguments is not None:
+            return changes_of(self, reference)
         if len(parts) > 1:
             found = find(self.lake, parts)
             return None if found is None else self._read(found, reference)
@@ -156,7 +160,7 @@ class Frames:
                 raise sql_error(f"{reference.name.text} is about the whole table and has no versions.", self.sql, reference.name.start)
             with pointing(self.sql, at):
                 return getattr(found.table, found.metadata)(**travel)  # type: ignore[no-any-return]
-        where = None if travel else self._prunes(found, reference)
+        where = None if travel else self.prunes(found, reference)
         self.reads.append(Read(found, where, travel))
         with pointing(self.sql, at):
             return found.table.read(where, **travel)
@@ -176,7 +180,7 @@ class Frames:
             raise sql_error("The time is NULL; give one.", self.sql, travel.value.start)
         return {"as_of": int(1000 * time.timestamp())}
 
-    def _prunes(self, found: Found, reference: Reference) -> str | None:
+    def prunes(self, found: Found, reference: Reference) -> str | None:
         """What the query's WHERE says of this table alone, so that files without such rows are not read."""
         block = reference.query
         if not block.may_prune:

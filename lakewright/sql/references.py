@@ -16,6 +16,7 @@ _NOT_A_TABLE = frozenset(["SELECT", "WITH", "VALUES", "FROM", "LATERAL", "ONLY",
 _OUTER = frozenset(("LEFT", "RIGHT", "FULL", "ANTI", "SEMI"))
 # What comes between a table and WHERE and changes its rows or columns.
 _BETWEEN = frozenset(("TABLESAMPLE", "PIVOT", "UNPIVOT", "|>"))
+CHANGES = "CHANGES"
 _NO_ALIAS = _AFTER_FROM | _OUTER | {"ON", "USING", "JOIN", "INNER", "CROSS", "NATURAL", "OUTER", "TABLESAMPLE", "VERSION", "TIMESTAMP", "FOR", "SYSTEM_VERSION", "SYSTEM_TIME"}
 
 
@@ -28,10 +29,19 @@ class Travel:
 
 
 @dataclass(frozen=True)
+class Argument:
+    """What a table function is given: by its name, or by its place."""
+
+    name: Token | None
+    value: Slice
+
+
+@dataclass(frozen=True)
 class Reference:
     """A table named in a query: its name, what version of it, and whether it has an alias of its own.
 
-    end: after the name and version. alias_at: where an alias has its place, which is after a sample.
+    end: after the name and version. alias_at: where an alias has its place, which is after a sample. arguments: of a function that
+    gives a table of the lake.
     """
 
     name: Name
@@ -40,6 +50,7 @@ class Reference:
     travel: Travel | None
     alias: str | None
     query: Block
+    arguments: tuple[Argument, ...] | None = None
 
 
 @dataclass
@@ -85,17 +96,21 @@ def _found(sql: str, tokens: Sequence[Token]) -> Iterator[Reference]:
         elif level.expecting and token.kind in (WORD, QUOTED) and token.word not in _NOT_A_TABLE:
             name, after = _name(tokens, at)
             level.expecting = False
+            arguments = None
             if after < len(tokens) and tokens[after].text == "(":  # a function that gives a table
-                at = after
-                continue
+                if tokens[at].word != CHANGES or after != at + 1:
+                    at = after
+                    continue
+                closed = _primary(tokens, at)
+                arguments, after = _arguments(sql, tokens[after + 1 : closed - 1]), closed
             level.block.tables += 1
-            travel, after = _travel(sql, tokens, after)
+            travel, after = (None, after) if arguments is not None else _travel(sql, tokens, after)
             sampled = _after_sample(tokens, after)
             alias, renames = _alias(tokens, sampled)
             if before is not None and before.word == "TABLE":  # TABLE nyc.trips, which takes no alias
                 alias = name.parts[-1]
             level.block.may_prune &= not renames
-            yield Reference(name, tokens[after - 1].end, tokens[sampled - 1].end, travel, alias, level.block)
+            yield Reference(name, tokens[after - 1].end, tokens[sampled - 1].end, travel, alias, level.block, arguments)
             at = after
             continue
         else:
@@ -155,6 +170,20 @@ def _travel(sql: str, tokens: Sequence[Token], at: int) -> tuple[Travel | None, 
     last = _primary(tokens, first)
     value = Slice(sql, tokens[first].start, tokens[last - 1].end) if last > first else Slice(sql, tokens[-1].end, tokens[-1].end)
     return Travel("VERSION" in words[skip], value), last
+
+
+def _arguments(sql: str, tokens: Sequence[Token]) -> tuple[Argument, ...]:
+    """Split at commas outside brackets; `name => value` or a value alone."""
+    parts: list[list[Token]] = [[]]
+    depth = 0
+    for token in tokens:
+        depth += {"(": 1, "[": 1, ")": -1, "]": -1}.get(token.text, 0) if token.kind == SYMBOL else 0
+        if token.text == "," and depth == 0:
+            parts.append([])
+        else:
+            parts[-1].append(token)
+    named = [(part[0], part[2:]) if len(part) > 2 and part[1].text == "=>" else (None, part) for part in parts if part]
+    return tuple(Argument(name, Slice(sql, value[0].start, value[-1].end)) for name, value in named)
 
 
 def _after_sample(tokens: Sequence[Token], at: int) -> int:

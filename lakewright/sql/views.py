@@ -50,7 +50,7 @@ def _used(frames: Frames, view: View) -> set[str]:
         each = pending.pop()
         for reference in references(each.sql, tokens_within(each.sql, each.query.start, each.query.end)):
             name = reference.name.text.lower()
-            if name in frames.lake.views and name not in found and reference.name.text not in each.given:
+            if name in frames.lake.views and reference.arguments is None and name not in found and reference.name.text not in each.given:
                 found.add(name)
                 pending.append(frames.lake.views[name])
     return found

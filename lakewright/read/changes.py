@@ -1,0 +1,144 @@
+"""Incremental queries: the rows that changed between two commits, as of their latest change or as a log of every change."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from pyiceberg.schema import Schema
+from pyiceberg.types import LongType, NestedField
+
+from lakewright.commit.result import ROWS_COPIED, ROWS_DELETED, ROWS_INSERTED, ROWS_UPDATED
+from lakewright.commit.store import TableState
+from lakewright.errors import DuplicateColumn
+from lakewright.format.lineage import ROW_SEQUENCE
+from lakewright.format.metadata import Metadata, Snapshot
+from lakewright.plan.filters import Filter, parse_where, resolving
+from lakewright.read.change_files import ChangedFiles, in_glob
+from lakewright.read.change_range import Range, Step, resolve_range
+from lakewright.read.change_rows import (
+    AFTER,
+    CHANGE_ORDINAL,
+    CHANGE_TYPE,
+    COMMIT_SNAPSHOT_ID,
+    INSERT,
+    LOG_COLUMNS,
+    STEP,
+    UPDATE_AFTER,
+    changed_rows,
+    key_columns,
+)
+from lakewright.read.frame import to_dataframe
+from lakewright.read.layout import placeholder
+from lakewright.read.native import quoted
+from lakewright.read.prune import Pruner
+from lakewright.read.scan import FileScan, Scan, plan_scan
+from lakewright.read.timetravel import Moment
+from lakewright.session import time_zone
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame, SparkSession
+
+SMALL = 1_000_000  # changed rows; a few dozen bytes of each go to every task
+SEQUENCE = NestedField(ROW_SEQUENCE, placeholder(ROW_SEQUENCE), LongType(), required=False)
+
+
+def changes(
+    spark: SparkSession,
+    state: TableState,
+    *,
+    since: Moment | None = None,
+    until: Moment | None = None,
+    log: bool = False,
+    where: str | Column | None = None,
+    path_glob: str | None = None,
+    ref: str | None = None,
+) -> DataFrame:
+    zone = time_zone(spark)
+    found = resolve_range(state.metadata, state.name, since, until, ref=ref, time_zone=zone)
+    if log:
+        check_no_clash(found.schema, state.name)
+    chosen = parse_where(where, found.schema, state.name, session_tz=zone, also=LOG_COLUMNS if log else ())
+    query = _Query(spark, state, found, chosen, path_glob)
+    with resolving(where, state.name):
+        rows = query.log() if log else query.latest()
+        return rows if chosen.sql is None else rows.where(chosen.sql)
+
+
+def check_no_clash(schema: Schema, table: str) -> None:
+    clash = next((f.name for f in schema.fields if f.name.lower() in LOG_COLUMNS), None)
+    if clash is not None:
+        raise DuplicateColumn(f"Column {clash!r} of {table} has the name of a column that log=True adds. Rename it, or ask for changes without log.", table=table, column=clash)
+
+
+def has_lineage(metadata: Metadata, begin: Snapshot | None) -> bool:
+    """Whether every commit after this one says of each row when it was last changed; of rows since the beginning that is not asked."""
+    return begin is None or (metadata.format_version >= 3 and begin.first_row_id is not None)
+
+
+def newer_files(files: tuple[FileScan, ...], begin: Snapshot | None) -> tuple[FileScan, ...]:
+    """Files that may hold rows changed after a snapshot: a row is never newer than its file."""
+    return files if begin is None else tuple(file for file in files if file.sequence_number > begin.sequence_number)
+
+
+def _is_small(snapshot: Snapshot) -> bool:
+    """Whether a commit says that it changed few rows, whatever number it copied."""
+    changed = [snapshot.summary.get(key) for key in (ROWS_DELETED, ROWS_UPDATED, ROWS_INSERTED)]
+    return ROWS_COPIED in snapshot.summary and sum(int(count or 0) for count in changed) <= SMALL
+
+
+@dataclass(frozen=True)
+class _Query:
+    spark: SparkSession
+    state: TableState
+    range: Range
+    chosen: Filter
+    path_glob: str | None
+
+    def log(self) -> DataFrame:
+        from pyspark.sql import functions as F
+
+        steps = (*self.range.undone, *self.range.done)
+        commit = F.element_at(F.lit([step.snapshot_id for step in steps] or [0]).cast("array<bigint>"), F.col(STEP) + 1)
+        shown = [CHANGE_TYPE, F.col(STEP).alias(CHANGE_ORDINAL), commit.alias(COMMIT_SNAPSHOT_ID)]
+        return self._changed(steps).select(*self._names, *shown)
+
+    def latest(self) -> DataFrame:
+        """From row lineage where there is one; else from the log where rows have a key, and from the two states where not."""
+        begin, until = self.range.begin, self.range.until
+        if has_lineage(self.state.metadata, begin):
+            return self._by_lineage()
+        if self.range.schema.identifier_field_ids:
+            return self._latest_by_key()
+        one = [Step(until.snapshot_id, begin, until)] if until is not None and self.range.done else []
+        return self._changed(one).where(f"{CHANGE_TYPE} = '{INSERT}'").select(*self._names)
+
+    def _by_lineage(self) -> DataFrame:
+        state, begin, schema = self.state, self.range.begin, self.range.schema
+        planned = plan_scan(state.io, state.metadata, self.range.until, self.chosen, schema=schema)
+        matches = in_glob(self.path_glob, state.metadata.location)
+        scan = Scan(planned.snapshot, tuple(file for file in newer_files(planned.files, begin) if matches(file)))
+        if begin is None or not scan.files:
+            return to_dataframe(self.spark, state.io, state.metadata, scan, schema=schema)
+        wide = Schema(*schema.fields, SEQUENCE, schema_id=schema.schema_id)
+        rows = to_dataframe(self.spark, state.io, state.metadata, scan, schema=wide)
+        return rows.where(f"{SEQUENCE.name} IS NULL OR {SEQUENCE.name} > {begin.sequence_number}").select(*self._names)
+
+    def _latest_by_key(self) -> DataFrame:
+        from pyspark.sql import Window
+        from pyspark.sql import functions as F
+
+        latest = F.max(STEP).over(Window.partitionBy(*key_columns(self.range.schema)))
+        rows = self._changed(self.range.done).withColumn(AFTER, F.col(STEP) == latest)
+        return rows.where(F.col(AFTER) & F.col(CHANGE_TYPE).isin(INSERT, UPDATE_AFTER)).select(*self._names)
+
+    def _changed(self, steps: tuple[Step, ...] | list[Step]) -> DataFrame:
+        state = self.state
+        pruner = Pruner(self.chosen.iceberg, self.range.schema, state.metadata.schemas, state.metadata.specs)
+        files = ChangedFiles(state.io, state.metadata, in_glob(self.path_glob, state.metadata.location), pruner)
+        small = {number for number, step in enumerate(steps) if _is_small(state.metadata.snapshot(step.snapshot_id))}
+        return changed_rows(self.spark, state.io, state.metadata, files.images(steps), self.range.schema, small=small)
+
+    @property
+    def _names(self) -> list[str]:
+        return [quoted(f.name) for f in self.range.schema.fields]
