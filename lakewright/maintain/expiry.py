@@ -8,7 +8,7 @@ table properties and limits of refs hold for every engine. A process killed betw
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 
@@ -16,7 +16,7 @@ from pyiceberg.io import FileIO
 
 from lakewright.commit.change import MetadataChange
 from lakewright.commit.refs import unchanged
-from lakewright.commit.runs import RUNNING, list_runs, record_path, running_runs
+from lakewright.commit.runs import RUNNING, RunRecord, list_runs, record_path, running_runs
 from lakewright.commit.store import Store, TableState
 from lakewright.commit.updates import Update, apply, now_ms, remove_ref, remove_snapshots
 from lakewright.errors import CorruptFile, InvalidOption, UnsupportedOperation
@@ -37,13 +37,14 @@ log = logging.getLogger("lakewright")
 
 @dataclass(frozen=True)
 class Limits:
-    """What is kept where a branch or tag does not say otherwise. Snapshots from `keep_since_sequence` on are in use by live runs."""
+    """What is kept where a branch or tag does not say otherwise. Live runs use the snapshots from `keep_since_sequence` on, and write to `live_branches`."""
 
     now_ms: int
     older_than_ms: int
     retain_last: int
     max_ref_age_ms: int | None
     keep_since_sequence: int | None = None
+    live_branches: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True)
@@ -74,13 +75,15 @@ def expire_snapshots(store: Store, state: TableState, options: Options, *, older
         raise UnsupportedOperation(f"{state.name} has {GC_ENABLED}=false, since other tables may use its files, so nothing of it is expired.", table=state.name)
     if retain_last is not None and retain_last < 1:
         raise InvalidOption(f"retain_last is {retain_last}; an expiry of {state.name} keeps at least 1 snapshot.", table=state.name)
+    live = [record for record in running_runs(state.io, state.metadata.location) if record.alive]
     now = now_ms()
     limits = Limits(
         now_ms=now,
         older_than_ms=now - options[MAX_SNAPSHOT_AGE] if older_than_ms is None else older_than_ms,
         retain_last=options[MIN_SNAPSHOTS] if retain_last is None else retain_last,
         max_ref_age_ms=options[MAX_REF_AGE],
-        keep_since_sequence=_read_by_live_runs(state),
+        keep_since_sequence=_oldest_read(state.metadata, live),
+        live_branches=frozenset(record.branch for record in live),
     )
     if dry_run:
         after = apply(state.metadata, _updates(state.metadata, limits))
@@ -106,8 +109,9 @@ def expire_snapshots(store: Store, state: TableState, options: Options, *, older
 
 
 def retained_refs(metadata: Metadata, limits: Limits) -> dict[str, Json]:
-    """Refs whose snapshot is not older than they may be; main always."""
-    return {name: ref for name, ref in metadata.refs.items() if name == MAIN or not _is_too_old(metadata, ref, limits)}
+    """Refs whose snapshot is not older than they may be; main always, and what a live run writes to."""
+    always = {MAIN, *limits.live_branches}
+    return {name: ref for name, ref in metadata.refs.items() if name in always or not _is_too_old(metadata, ref, limits)}
 
 
 def retained_snapshots(metadata: Metadata, limits: Limits) -> set[int]:
@@ -148,10 +152,10 @@ def _is_too_old(metadata: Metadata, ref: Json, limits: Limits) -> bool:
     return allowed is not None and limits.now_ms - metadata.snapshot(ref["snapshot-id"]).timestamp_ms > int(allowed)
 
 
-def _read_by_live_runs(state: TableState) -> int | None:
+def _oldest_read(metadata: Metadata, live: Iterable[RunRecord]) -> int | None:
     """The sequence number of the oldest snapshot a live run plans on: it, and all that came since, are needed to validate its commit."""
-    read = [record.read_snapshot_id for record in running_runs(state.io, state.metadata.location) if record.alive]
-    return min((state.metadata.snapshot(i).sequence_number for i in read if i is not None and state.metadata.has_snapshot(i)), default=None)
+    read = (record.read_snapshot_id for record in live)
+    return min((metadata.snapshot(i).sequence_number for i in read if i is not None and metadata.has_snapshot(i)), default=None)
 
 
 def _expiry(limits: Limits, tried: list[Metadata]) -> MetadataChange:

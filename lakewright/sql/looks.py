@@ -9,6 +9,9 @@ from typing import TYPE_CHECKING, Any
 from pyiceberg.schema import Schema
 from pyiceberg.types import NestedField
 
+from lakewright.commit.refs import SAVEPOINT
+from lakewright.commit.runs import LAST_RUN
+from lakewright.maintain.dead_runs import FENCE
 from lakewright.plan.names import find_field
 from lakewright.plan.types import spark_type
 from lakewright.read.native import quoted
@@ -23,6 +26,7 @@ if TYPE_CHECKING:
 
     from lakewright.table import Table
 
+OF_THIS_TABLE = (SAVEPOINT, LAST_RUN, FENCE)  # what was done to it, which is no part of its shape
 _PLAIN = re.compile(r"[A-Za-z_]\w*")
 _DESCRIBED = "col_name string COMMENT 'name of the column', data_type string COMMENT 'data type of the column', comment string COMMENT 'comment of the column'"
 _IN_SQL = {"year": "years", "month": "months", "day": "days", "hour": "hours"}
@@ -84,7 +88,7 @@ def create_statement(table: Table) -> str:
     lines += [f"COMMENT {_text(comment)}"] if comment else []
     lines.append(f"LOCATION {_text(table.location)}")
     properties = {**table.properties, "format-version": str(table._state.metadata.format_version)}
-    said = [f"  {_text(key)} = {_text(value)}" for key, value in sorted(properties.items()) if key != "comment"]
+    said = [f"  {_text(key)} = {_text(value)}" for key, value in sorted(properties.items()) if key != "comment" and not key.startswith(OF_THIS_TABLE)]
     return "\n".join([*lines, "TBLPROPERTIES (", ",\n".join(said) + ")"])
 
 

@@ -94,6 +94,7 @@ def test_a_tag_keeps_its_snapshot_until_it_is_too_old_itself() -> None:
     assert kept(strict, v1={**tag, "max-ref-age-ms": 900}) == {1, 4}
     metadata = history(*LINE, refs={"main": {"snapshot-id": 4, "type": "branch"}, "v1": tag, "v2": {**tag, "max-ref-age-ms": 2**63 - 1}, "b": {"snapshot-id": 3, "type": "branch"}})
     assert set(retained_refs(metadata, Limits(1000, 1000, 1, 100))) == {"main", "v2"}
+    assert set(retained_refs(metadata, Limits(1000, 1000, 1, 100, live_branches=frozenset(["b"])))) == {"main", "v2", "b"}
 
 
 def test_what_a_live_run_reads_is_kept_with_all_that_came_since() -> None:

@@ -17,6 +17,7 @@ def test_call_timeline(trips: Db) -> None:
     assert trips.rows("CALL lakewright.rollback(table => 'nyc.trips', snapshot_id => :id)", {"id": second}) == [("main", second)]
     assert trips.ids() == [1, 2, 4]
     assert trips.rows("CALL lakewright.restore('nyc.trips', name => 'good', branch => 'main')") == [("main", third)]
+    assert "lakewright." not in trips.rows("SHOW CREATE TABLE nyc.trips")[0][0]
     assert trips.rows("CALL lakewright.drop_savepoint('nyc.trips', 'good')") == [("good",)]
     expired = "CALL lakewright.expire_snapshots('nyc.trips', older_than => current_timestamp() {} INTERVAL 1 HOUR, retain_last => 2)"
     assert trips.sql(expired.format("-")).collect()[0].expired_snapshots_count == 0
