@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -32,7 +33,7 @@ from lakewright.read.frame import to_dataframe
 from lakewright.read.layout import placeholder
 from lakewright.read.native import quoted
 from lakewright.read.prune import Pruner
-from lakewright.read.scan import FileScan, Scan, plan_scan
+from lakewright.read.scan import Scan, plan_scan
 from lakewright.read.timetravel import Moment
 from lakewright.session import time_zone
 
@@ -76,15 +77,21 @@ def has_lineage(metadata: Metadata, begin: Snapshot | None) -> bool:
     return begin is None or (metadata.format_version >= 3 and begin.first_row_id is not None)
 
 
-def newer_files(files: tuple[FileScan, ...], begin: Snapshot | None) -> tuple[FileScan, ...]:
-    """Files that may hold rows changed after a snapshot: a row is never newer than its file."""
-    return files if begin is None else tuple(file for file in files if file.sequence_number > begin.sequence_number)
+def newest_known(begin: Snapshot | None) -> int:
+    """The sequence number that files with rows changed after a snapshot are above: a row is never newer than its file."""
+    return -1 if begin is None else begin.sequence_number
 
 
-def _is_small(snapshot: Snapshot) -> bool:
-    """Whether a commit says that it changed few rows, whatever number it copied."""
-    changed = [snapshot.summary.get(key) for key in (ROWS_DELETED, ROWS_UPDATED, ROWS_INSERTED)]
-    return ROWS_COPIED in snapshot.summary and sum(int(count or 0) for count in changed) <= SMALL
+def _small_steps(metadata: Metadata, steps: Sequence[Step]) -> set[int]:
+    """Steps whose commits say that they changed few rows, whatever number they copied; few in all of them together."""
+    small, room = set(), SMALL
+    for number, step in enumerate(steps):
+        summary = metadata.snapshot(step.snapshot_id).summary
+        changed = sum(int(summary.get(key, 0)) for key in (ROWS_DELETED, ROWS_UPDATED, ROWS_INSERTED))
+        if ROWS_COPIED in summary and changed <= room:
+            small.add(number)
+            room -= changed
+    return small
 
 
 @dataclass(frozen=True)
@@ -115,9 +122,9 @@ class _Query:
 
     def _by_lineage(self) -> DataFrame:
         state, begin, schema = self.state, self.range.begin, self.range.schema
-        planned = plan_scan(state.io, state.metadata, self.range.until, self.chosen, schema=schema)
+        planned = plan_scan(state.io, state.metadata, self.range.until, self.chosen, schema=schema, newer_than=newest_known(begin))
         matches = in_glob(self.path_glob, state.metadata.location)
-        scan = Scan(planned.snapshot, tuple(file for file in newer_files(planned.files, begin) if matches(file)))
+        scan = Scan(planned.snapshot, tuple(file for file in planned.files if matches(file)))
         if begin is None or not scan.files:
             return to_dataframe(self.spark, state.io, state.metadata, scan, schema=schema)
         wide = Schema(*schema.fields, SEQUENCE, schema_id=schema.schema_id)
@@ -132,12 +139,11 @@ class _Query:
         rows = self._changed(self.range.done).withColumn(AFTER, F.col(STEP) == latest)
         return rows.where(F.col(AFTER) & F.col(CHANGE_TYPE).isin(INSERT, UPDATE_AFTER)).select(*self._names)
 
-    def _changed(self, steps: tuple[Step, ...] | list[Step]) -> DataFrame:
+    def _changed(self, steps: Sequence[Step]) -> DataFrame:
         state = self.state
         pruner = Pruner(self.chosen.iceberg, self.range.schema, state.metadata.schemas, state.metadata.specs)
         files = ChangedFiles(state.io, state.metadata, in_glob(self.path_glob, state.metadata.location), pruner)
-        small = {number for number, step in enumerate(steps) if _is_small(state.metadata.snapshot(step.snapshot_id))}
-        return changed_rows(self.spark, state.io, state.metadata, files.images(steps), self.range.schema, small=small)
+        return changed_rows(self.spark, state.io, state.metadata, files.images(steps), self.range.schema, small=_small_steps(state.metadata, steps))
 
     @property
     def _names(self) -> list[str]:

@@ -92,19 +92,21 @@ def plan_scan(
     schema: Schema | None = None,
     with_metrics: bool = False,
     cache: ManifestCache | None = None,
+    newer_than: int = -1,
 ) -> Scan:
     """The files to read at a snapshot. `schema` is the one the filter's names are of: the current one unless told otherwise.
 
-    Metrics are decoded only where the filter needs them, and kept in the result only with `with_metrics`.
+    newer_than: a sequence number, which all of the files are above. Metrics are decoded only where the filter needs them, and kept in the result only with `with_metrics`.
     """
     if snapshot is None:
         return Scan(None, ())
     expression = AlwaysTrue() if filter is None else filter if isinstance(filter, BooleanExpression) else filter.iceberg
     pruner = Pruner(expression, schema or metadata.schema, metadata.schemas, metadata.specs)
     manifests = [m for m in read_manifest_list(io, snapshot.manifest_list) if m.has_live_files]
-    data = [m for m in manifests if m.content == DATA and pruner.keeps_manifest(m)]
+    data = [m for m in manifests if m.content == DATA and m.sequence_number > newer_than and pruner.keeps_manifest(m)]
     deletes = DeleteIndex(_live(io, metadata, [m for m in manifests if m.content != DATA], True, cache) if data else (), metadata.specs)
-    kept = (e for e in _live(io, metadata, data, with_metrics or not pruner.keeps_all, cache) if pruner.keeps_file(e.data_file))
+    live = _live(io, metadata, data, with_metrics or not pruner.keeps_all, cache)
+    kept = (e for e in live if (e.sequence_number or 0) > newer_than and pruner.keeps_file(e.data_file))
     return Scan(snapshot, tuple(_file_scan(entry, deletes, with_metrics or pruner.keeps_all) for entry in kept))
 
 

@@ -26,7 +26,7 @@ from lakewright.read.change_arrow import ArrowChanges, ArrowStep, Changed, arrow
 from lakewright.read.change_files import ChangedFiles, in_glob
 from lakewright.read.change_range import Range, Step, resolve_range
 from lakewright.read.change_rows import CHANGE_ORDINAL, CHANGE_TYPE, COMMIT_SNAPSHOT_ID, INSERT
-from lakewright.read.changes import SEQUENCE, check_no_clash, has_lineage, newer_files
+from lakewright.read.changes import SEQUENCE, check_no_clash, has_lineage, newest_known
 from lakewright.read.prune import Pruner
 from lakewright.read.scan import plan_scan
 from lakewright.source.arrow_types import arrow_schema
@@ -93,10 +93,10 @@ class ChangesReader(DataSourceReader):
     def _newer(self) -> list[InputPartition]:
         state, begin, schema = self.state, self.range.begin, self.range.schema
         matches = in_glob(self.options.path_glob, state.metadata.location)
-        files = [file for file in newer_files(plan_scan(state.io, state.metadata, self.range.until).files, begin) if matches(file)]
+        newer_than = newest_known(begin)
+        files = [file for file in plan_scan(state.io, state.metadata, self.range.until, newer_than=newer_than).files if matches(file)]
         wide = Schema(*schema.fields, SEQUENCE, schema_id=schema.schema_id) if state.metadata.format_version >= 3 else schema
         read = arrow_read(state.metadata, files, wide)
-        newer_than = begin.sequence_number if begin is not None else -1
         return [NewerRows(read, [arrow_file(state.metadata, file, wide) for file in share], newer_than) for share in shares(files)]
 
     def _compared(self, steps: Sequence[Step], kinds: tuple[str, ...] | None, *, together: bool) -> list[InputPartition]:
