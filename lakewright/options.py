@@ -145,6 +145,7 @@ REPLANS = declare("row-level-replans", "lakewright.row-level-replans", count, 3,
 
 # Keyed tables
 MERGE_ENGINE = declare("merge-engine", "lakewright.merge-engine", text, "latest", "What becomes of a key's row when another record comes: latest, first-row, partial-update, aggregate, expression or python:<module>:<function>. aggregate and expression take lakewright.merge.<column>.")
+INDEX = declare("index", "lakewright.index", text, "auto", "How files with a batch's keys are found: range (bounds and bloom filters), bucket (by the key's bucket), record (a kept index of key hashes), python:<module>:<class>, or auto: range, and record where the table has one.")
 PARTITION_CHANGE = declare("partition-change", "lakewright.partition-change", one_of("move", "keep", "error"), "move", "What an upsert does with a key whose record belongs to another partition: move the row, keep it and its partition columns, or fail.")
 SHUFFLE_PARALLELISM = declare("shuffle-parallelism", "lakewright.shuffle-parallelism", maybe(positive), None, "Tasks that combine the records of a batch; default: Spark's own choice.")
 UPSERT_REPLANS = declare("upsert-replans", "lakewright.upsert-replans", count, 100, "How often an upsert, insert or delete by key that met a conflicting commit is planned again.")

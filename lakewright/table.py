@@ -25,6 +25,7 @@ from lakewright.keys.arrange import Arrangement, Partitioner
 from lakewright.keys.definition import is_keyed
 from lakewright.keys.engines import Function
 from lakewright.keys.guard import check_keyed
+from lakewright.keys.index.record.pointer import drop_index
 from lakewright.keys.operations import QUARANTINE, SAVED, KeyRequest, Operation, Prepared, check_on_error, prepare
 from lakewright.keys.quarantine import quarantined
 from lakewright.maintain.orphans import Removed, remove_orphans
@@ -369,6 +370,12 @@ class Table:
         """Delete the files of dead runs, and unreferenced files older than the given age; never one a live run may commit."""
         self.refresh()
         return remove_orphans(self._lake.store, self._state, older_than_hours=older_than_hours, dry_run=dry_run)
+
+
+    def drop_index(self) -> None:
+        """Delete the record index. Nothing but time is lost: with lakewright.index record, the next upsert makes it again."""
+        self.refresh()
+        drop_index(self._state.io, self.location)
 
 
 class _TableTransaction(Transaction):

@@ -25,6 +25,7 @@ from lakewright.errors import CommitOutcomeUnknown, InvalidOption, UnsupportedOp
 from lakewright.format.metadata import Metadata
 from lakewright.format.storage import delete_file, delete_tree, explained, prune_empty_folders
 from lakewright.keys.definition import is_keyed
+from lakewright.keys.settings import check_layout, check_settings
 from lakewright.namespaces import as_text
 from lakewright.options import ISOLATION, LEASE_SECONDS, MERGE_SCHEMA, Options, resolve
 from lakewright.plan.emptiness import has_rows, require_empty, scope_of
@@ -112,6 +113,10 @@ class Transaction:
 
     def set_properties(self, properties: dict[str, str | None] | None = None, **more: str | None) -> None:
         self.change(changes.set_properties({**(properties or {}), **more}))
+        working = self._working
+        if is_keyed(working.properties):
+            check_settings(working.properties, working.schema, self.state.name)
+            check_layout(working.properties, working.schema, working.spec, self.state.name)
 
     # Rows
 

@@ -6,6 +6,7 @@ import logging
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from itertools import chain
 
 from lakewright.commit.metadata_changes import set_properties
 from lakewright.commit.publish import publish
@@ -17,6 +18,7 @@ from lakewright.errors import UnsupportedOperation
 from lakewright.format.data_file import DELETED
 from lakewright.format.manifests import read_manifest, read_manifest_list
 from lakewright.format.storage import StoredFile, delete_file, list_files, prune_empty_folders, write_atomically
+from lakewright.keys.index.record.pointer import index_files
 from lakewright.options import resolve
 
 FENCE = "lakewright.runs-settled-at"
@@ -41,7 +43,7 @@ class Removed:
 def remove_orphans(store: Store, state: TableState, *, older_than_hours: float = 72, dry_run: bool = False) -> Removed:
     """Settle dead runs and delete what they left, then unreferenced files older than the given age. Live runs are left alone."""
     # In this order: a file listed has its run's record by then, and what a run recorded as succeeded committed is in the state.
-    stored = [f for folder in ("data", "metadata") for f in list_files(state.io, f"{state.metadata.location}/{folder}")]
+    stored = [f for folder in ("data", "metadata", "index") for f in list_files(state.io, f"{state.metadata.location}/{folder}")]
     _require_recognised(state, stored)
     runs = list_runs(state.io, state.metadata.location)
     over = {record.run_id: not record.alive for record in runs}
@@ -51,7 +53,7 @@ def remove_orphans(store: Store, state: TableState, *, older_than_hours: float =
         state, settled = _fence_off(store, state, dead)
     else:
         settled = [_settled(state, record) for record in dead]
-    used = {_name(path) for path in reachable(state)}
+    used = {_name(path) for path in chain(reachable(state), index_files(state.io, state.metadata.location))}
     cutoff = now_ms() - int(older_than_hours * 3_600_000)
     doomed = [f for f in stored if _name(f.path) not in used and _is_orphan(f, over, cutoff)]
     if not dry_run:

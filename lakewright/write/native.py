@@ -18,6 +18,7 @@ from lakewright.format.data_file import DataFile
 from lakewright.format.storage import delete_tree, list_files, local_path
 from lakewright.format.transforms import check_digits
 from lakewright.options import COMPRESSION, COMPRESSION_LEVEL, DICT_ENABLED, DICT_SIZE, FANOUT, MAX_OPEN_FILES, PAGE_SIZE, ROW_GROUP_SIZE, TARGET_FILE_SIZE
+from lakewright.plan.blooms import blooms, max_bytes
 from lakewright.plan.distribution import PARTITION_PREFIX, distribute, needs_clustering, partition_fields, with_partition_columns
 from lakewright.plan.partition_codes import decode, is_digest
 from lakewright.plan.types import FIELD_ID, spark_type
@@ -91,11 +92,24 @@ def writer_options(plan: WritePlan) -> dict[str, str]:
         "parquet.dictionary.page.size": str(options[DICT_SIZE]),
         "maxRecordsPerFile": str(max(1, int(options[TARGET_FILE_SIZE] / (plan.bytes_per_row or estimated_row_size(plan.schema))))),
     }
+    chosen |= bloom_options(plan)
     level = options[COMPRESSION_LEVEL]
     if codec == "zstd":
         chosen["parquet.compression.codec.zstd.level"] = str(ARROW_ZSTD_LEVEL if level is None else level)
     elif level is not None:
         chosen["zlib.compress.level"] = str(level)
+    return chosen
+
+
+def bloom_options(plan: WritePlan) -> dict[str, str]:
+    """Filters of the size their values turn out to need, unless it was said how many there are: a file may have ten rows or a million."""
+    wanted = blooms(plan.options.properties, plan.schema, plan.table)
+    if not wanted:
+        return {}
+    chosen = {"parquet.bloom.filter.max.bytes": str(max_bytes(plan.options.properties, plan.table))}
+    for column, bloom in wanted.items():
+        chosen |= {f"parquet.bloom.filter.enabled#{column}": "true", f"parquet.bloom.filter.fpp#{column}": str(bloom.fpp)}
+        chosen |= {f"parquet.bloom.filter.adaptive.enabled#{column}": "true"} if bloom.ndv is None else {f"parquet.bloom.filter.expected.ndv#{column}": str(bloom.ndv)}
     return chosen
 
 
