@@ -28,6 +28,7 @@ from lakewright.keys.definition import is_keyed
 from lakewright.keys.settings import check_layout, check_settings
 from lakewright.namespaces import as_text
 from lakewright.options import ISOLATION, LEASE_SECONDS, MERGE_SCHEMA, Options, resolve
+from lakewright.plan.blooms import check_blooms
 from lakewright.plan.emptiness import has_rows, require_empty, scope_of
 from lakewright.plan.overwrite import Replacement, plan_replacement, replaced_partitions
 from lakewright.plan.planner import plan_write
@@ -114,6 +115,7 @@ class Transaction:
     def set_properties(self, properties: dict[str, str | None] | None = None, **more: str | None) -> None:
         self.change(changes.set_properties({**(properties or {}), **more}))
         working = self._working
+        check_blooms(working.properties, working.schema, self.state.name)
         if is_keyed(working.properties):
             check_settings(working.properties, working.schema, self.state.name)
             check_layout(working.properties, working.schema, working.spec, self.state.name)

@@ -10,6 +10,7 @@ from pyiceberg.schema import Schema
 from pyiceberg.table.sorting import SortOrder
 
 from lakewright.options import Options
+from lakewright.plan.blooms import Bloom
 
 
 @dataclass(frozen=True)
@@ -27,3 +28,4 @@ class WritePlan:
     options: Options
     io_properties: Mapping[str, str] = field(repr=False)  # may hold secrets
     bytes_per_row: float | None
+    blooms: Mapping[str, Bloom] = field(default_factory=dict)

@@ -18,7 +18,6 @@ from lakewright.format.data_file import DataFile
 from lakewright.format.storage import delete_tree, list_files, local_path
 from lakewright.format.transforms import check_digits
 from lakewright.options import COMPRESSION, COMPRESSION_LEVEL, DICT_ENABLED, DICT_SIZE, FANOUT, MAX_OPEN_FILES, PAGE_SIZE, ROW_GROUP_SIZE, TARGET_FILE_SIZE
-from lakewright.plan.blooms import blooms, max_bytes
 from lakewright.plan.distribution import PARTITION_PREFIX, distribute, needs_clustering, partition_fields, with_partition_columns
 from lakewright.plan.partition_codes import decode, is_digest
 from lakewright.plan.types import FIELD_ID, spark_type
@@ -103,12 +102,9 @@ def writer_options(plan: WritePlan) -> dict[str, str]:
 
 def bloom_options(plan: WritePlan) -> dict[str, str]:
     """Filters of the size their values turn out to need, unless it was said how many there are: a file may have ten rows or a million."""
-    wanted = blooms(plan.options.properties, plan.schema, plan.table)
-    if not wanted:
-        return {}
-    chosen = {"parquet.bloom.filter.max.bytes": str(max_bytes(plan.options.properties, plan.table))}
-    for column, bloom in wanted.items():
-        chosen |= {f"parquet.bloom.filter.enabled#{column}": "true", f"parquet.bloom.filter.fpp#{column}": str(bloom.fpp)}
+    chosen: dict[str, str] = {}
+    for column, bloom in plan.blooms.items():
+        chosen |= {"parquet.bloom.filter.max.bytes": str(bloom.max_bytes), f"parquet.bloom.filter.enabled#{column}": "true", f"parquet.bloom.filter.fpp#{column}": str(bloom.fpp)}
         chosen |= {f"parquet.bloom.filter.adaptive.enabled#{column}": "true"} if bloom.ndv is None else {f"parquet.bloom.filter.expected.ndv#{column}": str(bloom.ndv)}
     return chosen
 

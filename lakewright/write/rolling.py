@@ -15,7 +15,6 @@ from lakewright.format.data_file import DataFile
 from lakewright.format.graft_layout import CAN_BLOOM
 from lakewright.format.metrics import MetricsConfig, data_file_from_footer
 from lakewright.options import COMPRESSION, COMPRESSION_LEVEL, DICT_ENABLED, DICT_SIZE, PAGE_SIZE, ROW_GROUP_LIMIT, ROW_GROUP_SIZE, TARGET_FILE_SIZE
-from lakewright.plan.blooms import blooms
 from lakewright.plan.write_plan import WritePlan
 from lakewright.write.arrow_rows import nan_counts
 from lakewright.write.dictionaries import SAMPLE, dictionary_columns
@@ -61,9 +60,9 @@ class TaskFiles:
 
     def _blooms(self) -> dict[str, Any]:
         """Filters are made for as many values as a row group may have, and folded to what it has. Older Arrow cannot write them."""
-        options = self.plan.options
-        wanted = blooms(options.properties, self.plan.schema, self.plan.table)
-        return {"bloom_filter_options": {column: {"ndv": bloom.ndv or options[ROW_GROUP_LIMIT], "fpp": bloom.fpp} for column, bloom in wanted.items()}} if wanted and CAN_BLOOM else {}
+        if not self.plan.blooms or not CAN_BLOOM:
+            return {}
+        return {"bloom_filter_options": {column: {"ndv": bloom.ndv or self.plan.options[ROW_GROUP_LIMIT], "fpp": bloom.fpp} for column, bloom in self.plan.blooms.items()}}
 
 
 class RollingWriter:

@@ -17,7 +17,6 @@ from pyiceberg.types import BinaryType, DateType, DecimalType, IcebergType, Inte
 from lakewright.format.bounds import unscaled
 from lakewright.keys.definition import Definition
 from lakewright.keys.index.filters import KeyValues, file_may_have, has_filters
-from lakewright.plan.blooms import blooms
 from lakewright.read.native import quoted
 
 if TYPE_CHECKING:
@@ -71,8 +70,7 @@ class RangeIndex:
             return files
         kinds = {context.schema.find_field(c).field_id: self._type(c) for c in columns}
         io, sample = context.state.io, (files[0], files[len(files) // 2], files[-1])
-        expected = any(c in blooms(context.options.properties, context.schema, context.table) for c in columns)
-        if not expected and not any(has_filters(io, file.data_file.file_path, kinds.keys()) for file in sample):
+        if not set(columns) & context.write.blooms.keys() and not any(has_filters(io, file.data_file.file_path, kinds.keys()) for file in sample):
             return files
         collected = _collected(source, columns)
         keys = [KeyValues(field_id, _values(collected.column(n), kind), kind.scale if isinstance(kind, DecimalType) else 0) for n, (field_id, kind) in enumerate(kinds.items())]

@@ -54,17 +54,18 @@ class RecordIndex:
             return files
         work = _Work(context, self.definition, key)
         try:
-            index = work.up_to_date(work.loaded())
-            return work.narrowed(index, source, files)
-        except Damaged as damage:
-            log.warning("the record index of %s is damaged and made anew, all files are read: %s", context.table, damage)
+            index = work.loaded()
+            try:
+                index = work.up_to_date(index)
+                return work.narrowed(index, source, files)
+            except Damaged as damage:
+                if work.is_replaced(index):
+                    log.info("the record index of %s was replaced meanwhile, all files are read: %s", context.table, damage)
+                else:
+                    log.warning("the record index of %s is damaged and made anew, all files are read: %s", context.table, damage)
+                    work.up_to_date(None)
         except Exception as error:  # an index is there to save time, and no reason to fail
             log.warning("the record index of %s is not used, all files are read: %s", context.table, error)
-            return files
-        try:
-            work.up_to_date(None)
-        except Exception as error:
-            log.warning("the record index of %s could not be made anew: %s", context.table, error)
         return files
 
     def _hashed_as(self, context: RowContext, source: MergeSource) -> str | None:
@@ -131,6 +132,17 @@ class _Work:
             log.warning("the record index of %s is damaged and made anew: %s", self.context.table, damage)
             return None
 
+    def is_replaced(self, known: _Known | None) -> bool:
+        """Whether another writer has put its own runs in place of these, whose parts it may have deleted."""
+        stored = self._stored()
+        return known is not None and stored is not None and not set(known.pointer.runs) <= set(stored.runs)
+
+    def _stored(self) -> Pointer | None:
+        try:
+            return read_pointer(self.context.state.io, self._location)
+        except Damaged:
+            return None
+
     def up_to_date(self, known: _Known | None) -> _Known:
         """The index with the data files of the newest snapshot that it did not cover."""
         head = self.context.head
@@ -142,13 +154,14 @@ class _Work:
         fresh = [file for file in live if file.file_path not in covered]
         if known is not None and not fresh:
             return known
+        before = self._stored() if known is None else None
         shards = known.pointer.shards if known else max(1, min(MOST_SHARDS, -(-sum(f.record_count for f in fresh) // ROWS_PER_SHARD)))
         added = self._hashed(fresh, shards)
         runs, paths = (known.pointer.runs, known.paths) if known else ((), ())
         grown = _Known(Pointer(self.key, head.snapshot_id, shards, (*runs, added)), (*paths, [f.file_path for f in fresh]))
         now = self._merged(grown, {file.file_path for file in live}) if len(grown.pointer.runs) > MOST_RUNS else grown
         write_pointer(self.context.state.io, self._location, now.pointer)
-        for part in set(grown.pointer.parts) - set(now.pointer.parts):
+        for part in {*grown.pointer.parts, *(before.parts if before else ())} - set(now.pointer.parts):
             try_delete(self.context.state.io, f"{folder(self._location)}/{part.name}")
         return now
 

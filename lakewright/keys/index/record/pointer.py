@@ -12,7 +12,7 @@ from __future__ import annotations
 import json
 import zlib
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 from uuid import uuid4
 
@@ -44,7 +44,7 @@ class Run:
     rows: int
     covered: int
     files: Part
-    shards: Mapping[int, Part]
+    shards: Mapping[int, Part] = field(hash=False)
 
     @property
     def parts(self) -> Iterator[Part]:
