@@ -9,6 +9,7 @@ import pytest
 
 from lakewright.errors import ColumnNotFound, InvalidOption
 from lakewright.format.parquet_footer import read_footer
+from lakewright.format.storage import local_path
 from tests.keys.index_kit import all_files, candidates, files_with, frame, keyed, load
 
 ENABLED = {"write.parquet.bloom-filter-enabled.column.k": "true"}
@@ -18,8 +19,7 @@ ASKED, IS_ASKED = {"k100": -1, "k100 or so": -2}, "k = 'k100'"
 
 def filters(path: str) -> dict[str, bool]:
     """Which columns of a file have filters, in all row groups."""
-    local = Path(path.removeprefix("file://"))
-    with local.open("rb") as stream:
+    with Path(local_path(path) or path).open("rb") as stream:
         footer = read_footer(stream, path)
     return {column.name: all(group.chunks[column.first_leaf].bloom is not None for group in footer.row_groups) for column in footer.columns}
 
