@@ -19,6 +19,7 @@ from lakewright.format.storage import list_files
 from lakewright.keys.buckets import with_bucket
 from lakewright.keys.definition import KEY, ORDERING, is_keyed, joined, plain_columns
 from lakewright.keys.settings import check_settings
+from lakewright.plan.blooms import check_blooms
 from lakewright.plan.keys import with_key
 from lakewright.plan.partitioning import build_sort_order, build_spec
 from lakewright.plan.request import WriteMode, WriteRequest
@@ -78,6 +79,7 @@ def first_state(lake: Lake, name: str, shape: Shape) -> TableState:
     columns = shape.keyed(schema_from(shape.schema), name)
     spec = build_spec(columns, shape.partitions(columns, name), table=name)
     check_settings(shape.own_properties, columns, spec, name)
+    check_blooms(shape.own_properties, columns, name)
     order = build_sort_order(columns, shape.sort_by, table=name)
     lake.create_namespace(".".join(identifier[:-1]), if_not_exists=True)
     location = _new_location(lake, identifier) if shape.location is None else _given_location(lake, shape.location, name)
@@ -97,6 +99,7 @@ def replace(lake: Lake, name: str, shape: Shape, rows: DataFrame | None = None) 
     spec = build_spec(columns, shape.partitions(columns, name), spec_id=max(old.specs) + 1, last_partition_id=old.last_partition_id, table=name)
     check_settings(shape.own_properties, columns, spec, name)
     spec = next((s for s in old.specs.values() if same_spec(s, spec)), spec)
+    check_blooms(shape.own_properties, columns, name)
     order = build_sort_order(columns, shape.sort_by, table=name)
     with Transaction(lake, state, operation="replace table") as tx:
         if shape.format_version is not None:

@@ -101,7 +101,7 @@ def rename_table(catalog: Catalog, name: str, to: str) -> None:
 def drop_table(catalog: Catalog, state: TableState, purge: bool) -> None:
     catalog.drop_table(state.identifier)
     if purge:
-        for folder in ("data", "metadata", "runs"):
+        for folder in ("data", "metadata", "runs", "index"):
             delete_tree(state.io, f"{state.metadata.location}/{folder}")
         prune_empty_folders(state.metadata.location)
 

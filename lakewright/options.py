@@ -156,6 +156,7 @@ REPLANS = declare("row-level-replans", "lakewright.row-level-replans", count, 3,
 
 # Keyed tables
 MERGE_ENGINE = declare("merge-engine", "lakewright.merge-engine", text, "latest", "What becomes of a key's row when another record comes: latest, first-row, partial-update, aggregate, expression or python:<module>:<function>. aggregate and expression take lakewright.merge.<column>.")
+INDEX = declare("index", "lakewright.index", text, "auto", "How files with a batch's keys are found: range (bounds and bloom filters), bucket (by the key's bucket), record (a kept index of key hashes), python:<module>:<class>, or auto: range, and record where the table has one.")
 PARTITION_CHANGE = declare("partition-change", "lakewright.partition-change", one_of("move", "keep", "error"), "move", "What an upsert does with a key whose record belongs to another partition: move the row, keep it and its partition columns, or fail.")
 BUCKET_MODE = declare("bucket-mode", "lakewright.bucket-mode", one_of("none", "fixed", "dynamic", "key-dynamic", "unaware", "postpone"), "none", "How rows of a partition are spread over files: fixed (a number of buckets by key), dynamic and key-dynamic (files filled to a number of rows), unaware (as they come), postpone (on a branch until a compaction).")
 BUCKET = declare("bucket", "lakewright.bucket", maybe(positive), None, "Number of buckets of the bucket mode fixed, and of postpone once compacted.")

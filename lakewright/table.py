@@ -26,6 +26,7 @@ from lakewright.keys.buckets import first_buckets
 from lakewright.keys.definition import is_keyed
 from lakewright.keys.engines import Function
 from lakewright.keys.guard import within_keys
+from lakewright.keys.index.record.pointer import drop_index
 from lakewright.keys.operations import QUARANTINE, SAVED, KeyRequest, Operation, Prepared, check_on_error, prepare
 from lakewright.keys.postpone import THROUGH, TO_DELETE, pending, pending_records
 from lakewright.keys.quarantine import quarantined
@@ -470,6 +471,12 @@ class Table:
         expired = expire_snapshots(self._lake.store, self._state, options, older_than_ms=before, retain_last=retain_last, dry_run=dry_run)
         self.refresh()
         return expired
+
+
+    def drop_index(self) -> None:
+        """Delete the record index. Nothing but time is lost: with lakewright.index record, the next upsert makes it again."""
+        self.refresh()
+        drop_index(self._state.io, self.location)
 
 
 class _TableTransaction(Transaction):

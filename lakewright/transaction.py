@@ -30,6 +30,7 @@ from lakewright.maintain.dead_runs import roll_back_dead_runs
 from lakewright.maintain.rewrite import Compaction, rewrite
 from lakewright.namespaces import as_text
 from lakewright.options import ISOLATION, LEASE_SECONDS, MERGE_SCHEMA, Options, resolve
+from lakewright.plan.blooms import check_blooms
 from lakewright.plan.delta import COPY_ON_WRITE
 from lakewright.plan.emptiness import has_rows, require_empty, scope_of
 from lakewright.plan.overwrite import Replacement, plan_replacement, replaced_partitions
@@ -123,6 +124,7 @@ class Transaction:
 
     def set_properties(self, properties: dict[str, str | None] | None = None, **more: str | None) -> None:
         self.change(changes.set_properties({**(properties or {}), **more}))
+        check_blooms(self._working.properties, self._working.schema, self.state.name)
 
     # Rows
 

@@ -12,6 +12,8 @@ RUN_ID = "lakewright.run-id"
 COMMAND = "lakewright.command"
 COMPACT = "compact"
 NOTHING_WRITTEN = "lakewright.nothing-written"
+LOOKUP_MS, FILES_CONSIDERED, FILES_READ = (f"lakewright.{what}" for what in ("lookup-ms", "files-considered", "files-read"))
+PLAN_MS, WRITE_MS = (f"lakewright.{what}" for what in ("plan-ms", "write-ms"))
 ROWS_DELETED, ROWS_UPDATED, ROWS_INSERTED, ROWS_COPIED = (f"lakewright.rows-{what}" for what in ("deleted", "updated", "inserted", "copied"))
 
 

@@ -16,7 +16,7 @@ from lakewright.format.thrift import BINARY, I32, I64, LIST, STRUCT, Struct, enc
 
 FIELD_ID_KEY = b"PARQUET:field_id"
 _BOOLEAN = 0
-_CAN_BLOOM = "bloom_filter_options" in inspect.signature(pq.ParquetWriter).parameters
+CAN_BLOOM = "bloom_filter_options" in inspect.signature(pq.ParquetWriter).parameters
 _LEGACY_CALENDAR = (b"org.apache.spark.legacyDateTime", b"org.apache.spark.legacyINT96")
 
 
@@ -114,7 +114,7 @@ def field_id(field: pa.Field) -> int:
 
 def bloom_settings(target: Target, values: int, settings: Mapping[str, Any]) -> dict[str, Any]:
     """Filters for the leaves that have them in the source; one is sized for distinct values only and then folded."""
-    if not target.bloom or not _CAN_BLOOM:
+    if not target.bloom or not CAN_BLOOM:
         return {}
     ours = {path: {"ndv": max(1, values), "fpp": 0.01} for path in target.bloom}
     return {"bloom_filter_options": {**ours, **(settings.get("bloom_filter_options") or {})}}

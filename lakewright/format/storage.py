@@ -6,6 +6,7 @@ import errno
 import logging
 import os
 import shutil
+import threading
 from collections.abc import Iterator
 from dataclasses import dataclass
 from urllib.parse import urlparse
@@ -130,7 +131,7 @@ def write_atomically(io: FileIO, location: str, data: bytes) -> None:
     root = local_path(location)
     if root is not None:
         os.makedirs(os.path.dirname(root), exist_ok=True)
-        scratch = f"{root}.{os.getpid()}.tmp"
+        scratch = f"{root}.{os.getpid()}-{threading.get_ident()}.tmp"
         with open(scratch, "wb") as stream:
             stream.write(data)
         os.replace(scratch, root)

@@ -10,6 +10,7 @@ from pyiceberg.schema import Schema
 from lakewright.keys.buckets import check_buckets
 from lakewright.keys.definition import is_keyed, read_definition
 from lakewright.keys.engines import engine_of
+from lakewright.keys.index.choice import check_index
 from lakewright.options import resolve
 
 
@@ -19,4 +20,6 @@ def check_settings(properties: Mapping[str, str], schema: Schema, spec: Partitio
     if not is_keyed(properties):
         return
     definition = read_definition(properties, schema, table)
-    engine_of(definition, resolve({}, {}, properties), [f.name for f in schema.fields])
+    options = resolve({}, {}, properties)
+    engine_of(definition, options, [f.name for f in schema.fields])
+    check_index(definition, options, spec)

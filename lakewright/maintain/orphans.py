@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from itertools import chain
 
 from lakewright.commit.runs import ROLLED_BACK, RUNNING, list_runs
 from lakewright.commit.store import Store, TableState
 from lakewright.commit.updates import now_ms
 from lakewright.format.storage import StoredFile, delete_file, list_files, prune_empty_folders
+from lakewright.keys.index.record.pointer import index_files
 from lakewright.maintain.dead_runs import fence_off, settled_by
 from lakewright.maintain.reachability import name_of as _name
 from lakewright.maintain.reachability import reachable, require_recognised
@@ -33,7 +35,7 @@ class Removed:
 def remove_orphans(store: Store, state: TableState, *, older_than_hours: float = 72, dry_run: bool = False) -> Removed:
     """Settle dead runs and delete what they left, then unreferenced files older than the given age. Live runs are left alone."""
     # In this order: a file listed has its run's record by then, and what a run recorded as succeeded committed is in the state.
-    stored = [f for folder in ("data", "metadata") for f in list_files(state.io, f"{state.metadata.location}/{folder}")]
+    stored = [f for folder in ("data", "metadata", "index") for f in list_files(state.io, f"{state.metadata.location}/{folder}")]
     require_recognised(state, stored)
     runs = list_runs(state.io, state.metadata.location)
     over = {record.run_id: not record.alive for record in runs}
@@ -43,7 +45,7 @@ def remove_orphans(store: Store, state: TableState, *, older_than_hours: float =
         state, settled = fence_off(store, state, dead)
     else:
         settled = [settled_by(state, record) for record in dead]
-    used = {_name(path) for path in reachable(state)}
+    used = {_name(path) for path in chain(reachable(state), index_files(state.io, state.metadata.location))}
     cutoff = now_ms() - int(older_than_hours * 3_600_000)
     doomed = [f for f in stored if _name(f.path) not in used and _is_orphan(f, over, cutoff)]
     if not dry_run:

@@ -12,6 +12,7 @@ from lakewright.commit.store import TableState
 from lakewright.errors import InvalidOption, UnsupportedFormat
 from lakewright.format.metadata import Metadata, Snapshot
 from lakewright.options import FORMAT, OUTPUT_SPEC_ID, Options
+from lakewright.plan.blooms import blooms
 from lakewright.plan.distribution import choose_distribution
 from lakewright.plan.write_plan import WritePlan
 
@@ -49,6 +50,7 @@ def plan_write(
         options=options,
         io_properties=io_properties,
         bytes_per_row=bytes_per_row(metadata.head_if_any(branch)),
+        blooms=blooms(options.properties, schema, state.name),
     )
 
 

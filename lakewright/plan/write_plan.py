@@ -10,6 +10,7 @@ from pyiceberg.schema import Schema
 from pyiceberg.table.sorting import SortOrder
 
 from lakewright.options import BUCKET_MODE, BUCKET_TARGET_ROWS, Options
+from lakewright.plan.blooms import Bloom
 
 
 @dataclass(frozen=True)
@@ -27,6 +28,7 @@ class WritePlan:
     options: Options
     io_properties: Mapping[str, str] = field(repr=False)  # may hold secrets
     bytes_per_row: float | None
+    blooms: Mapping[str, Bloom] = field(default_factory=dict)
 
 
 def most_rows(options: Options) -> int | None:

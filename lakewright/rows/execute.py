@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import time
 from collections import Counter
 from collections.abc import Mapping
 from contextlib import AbstractContextManager
+from dataclasses import replace
 from typing import Protocol
 
 from lakewright.commit.change import SERIALIZABLE, SnapshotChange, operation_of
-from lakewright.commit.result import ROWS_COPIED, ROWS_DELETED, ROWS_INSERTED, ROWS_UPDATED, clause_rows
+from lakewright.commit.result import PLAN_MS, ROWS_COPIED, ROWS_DELETED, ROWS_INSERTED, ROWS_UPDATED, WRITE_MS, clause_rows
 from lakewright.errors import MultipleMatches
 from lakewright.options import DELETE_ISOLATION, DELETE_MODE, MERGE_ISOLATION, MERGE_MODE, UPDATE_ISOLATION, UPDATE_MODE
 from lakewright.plan.overwrite import with_their_deletes
@@ -39,18 +41,25 @@ class Phases(Protocol):
 
 def change_rows(context: RowContext, request: RowRequest, source: MergeSource | None, progress: Phases) -> SnapshotChange | None:
     """The change that carries out the request; None where no row is concerned."""
+    began = time.monotonic()
     with progress.phase("plan"), running(context.spark, f"lakewright-{context.write.run_id}", context.table):
         plan = plan_change(context, request) if source is None else plan_merge(context, request, source)
         if request.only_new and source is not None:
             require_new(plan, source, request, context.table)
         if request.unique:
             require_unique(plan, request, context.schema, context.table)
+    planned = time.monotonic()
     with progress.phase("write"):
         made = _materialised(context, request, plan)
         made, folded = fold(context, made) if request.called else (made, ())
     if not (plan.whole or made.touched or made.added):
         return None
-    return _change(context, request, plan, made, folded)
+    change = _change(context, request, plan, made, folded)
+    return change if request.called is None else replace(change, properties={**change.properties, **plan.lookup, **_times(planned - began, time.monotonic() - planned)})
+
+
+def _times(planned: float, written: float) -> Mapping[str, str]:
+    return {PLAN_MS: str(round(planned * 1000)), WRITE_MS: str(round(written * 1000))}
 
 
 def _materialised(context: RowContext, request: RowRequest, plan: RowPlan) -> Materialised:

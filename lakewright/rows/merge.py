@@ -7,8 +7,10 @@ match are then those whose number did not come out of the join.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+import logging
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import reduce
 from typing import TYPE_CHECKING
 
@@ -16,6 +18,7 @@ from pyiceberg.expressions import AlwaysTrue, BooleanExpression
 from pyiceberg.types import NestedField
 
 from lakewright.commit.change import SERIALIZABLE
+from lakewright.commit.result import FILES_CONSIDERED, FILES_READ, LOOKUP_MS
 from lakewright.errors import InvalidOption, NullInRequiredColumn
 from lakewright.options import MERGE_ISOLATION
 from lakewright.plan.conversion import Assign
@@ -24,7 +27,7 @@ from lakewright.plan.project import assigned_value
 from lakewright.plan.request import Clause, RowRequest, Then, When
 from lakewright.plan.types import spark_type
 from lakewright.read.native import quoted
-from lakewright.read.scan import plan_scan
+from lakewright.read.scan import FileScan, plan_scan
 from lakewright.rows.expressions import assignments, condition_of, explaining, require_deterministic
 from lakewright.rows.kept import kept
 from lakewright.rows.merge_source import SOURCE_ROW, MergeSource, pruning_filter
@@ -36,6 +39,7 @@ if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
 Values = dict[int, "Column"]
+log = logging.getLogger("lakewright")
 
 
 def plan_merge(context: RowContext, request: RowRequest, source: MergeSource) -> RowPlan:
@@ -44,11 +48,18 @@ def plan_merge(context: RowContext, request: RowRequest, source: MergeSource) ->
     keep_all = any(c.when is When.NOT_MATCHED_BY_SOURCE for c in request.clauses)
     read_filter = AlwaysTrue() if keep_all else pruning_filter(context, request, source)
     scan = plan_scan(context.state.io, context.metadata, context.head, read_filter, with_metrics=True)
+    began = time.monotonic()
     files = scan.files if source.index is None or keep_all else tuple(source.index.candidates(context, source, scan.files))
-    if not files:
-        return merge.inserts_only(read_filter)
-    located = locate(context, files)
-    return merge.planned(located, keep_all, read_filter)
+    lookup = _told(context, files, time.monotonic() - began) if source.index is not None else {}
+    plan = merge.planned(locate(context, files), keep_all, read_filter) if files else merge.inserts_only(read_filter)
+    return replace(plan, lookup=lookup)
+
+
+def _told(context: RowContext, files: Sequence[FileScan], seconds: float) -> Mapping[str, str]:
+    """How long it took to find the files to read, and how many of the table's they are."""
+    considered = context.head.summary.get("total-data-files") if context.head else "0"
+    log.debug("%s: found %d of %s files to read in %.3f s", context.table, len(files), considered, seconds)
+    return {LOOKUP_MS: str(round(seconds * 1000)), FILES_READ: str(len(files)), **({FILES_CONSIDERED: considered} if considered is not None else {})}
 
 
 @dataclass(frozen=True)

@@ -55,7 +55,7 @@ class RowContext:
 class RowPlan:
     """whole: files that go with all their rows, unread. delta: the rest, None if there is none. read: the files the delta may touch.
     relied: paths of files whose rows decided about others, such as those that kept source rows from being inserted. matches: the source
-    rows that have one, where that is known."""
+    rows that have one, where that is known. lookup: how an index came to `read`, as properties of the snapshot."""
 
     whole: tuple[FileScan, ...] = ()
     read: tuple[FileScan, ...] = ()
@@ -65,6 +65,7 @@ class RowPlan:
     located: DataFrame | None = None
     relied: frozenset[str] = frozenset()
     matches: DataFrame | None = None
+    lookup: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)

@@ -118,10 +118,11 @@ class DeltaOutput:
         return writer
 
     def settings(self, source: SourceFile) -> dict[str, Any]:
-        """How changed columns of old files are encoded; dictionaries as the first rows the task meets suggest."""
+        """How changed columns of old files are encoded; dictionaries as the first rows the task meets suggest, bloom filters as they had them."""
         if self._settings is None:
             files = TaskFiles(self.plan.write, self.io, self.table_arrow, self.metrics, self._name(self.plan.write, "parquet"))
             self._settings = files.settings(source.first_rows(SAMPLE))
+            self._settings.pop("bloom_filter_options", None)
             self._settings["use_dictionary"] = [*self._settings["use_dictionary"], ROW_SEQUENCE_NAME]
         return self._settings
 

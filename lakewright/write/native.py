@@ -96,11 +96,21 @@ def writer_options(plan: WritePlan) -> dict[str, str]:
         "parquet.dictionary.page.size": str(options[DICT_SIZE]),
         "maxRecordsPerFile": str(_rows_per_file(plan)),
     }
+    chosen |= bloom_options(plan)
     level = options[COMPRESSION_LEVEL]
     if codec == "zstd":
         chosen["parquet.compression.codec.zstd.level"] = str(ARROW_ZSTD_LEVEL if level is None else level)
     elif level is not None:
         chosen["zlib.compress.level"] = str(level)
+    return chosen
+
+
+def bloom_options(plan: WritePlan) -> dict[str, str]:
+    """Filters of the size their values turn out to need, unless it was said how many there are: a file may have ten rows or a million."""
+    chosen: dict[str, str] = {}
+    for column, bloom in plan.blooms.items():
+        chosen |= {"parquet.bloom.filter.max.bytes": str(bloom.max_bytes), f"parquet.bloom.filter.enabled#{column}": "true", f"parquet.bloom.filter.fpp#{column}": str(bloom.fpp)}
+        chosen |= {f"parquet.bloom.filter.adaptive.enabled#{column}": "true"} if bloom.ndv is None else {f"parquet.bloom.filter.expected.ndv#{column}": str(bloom.ndv)}
     return chosen
 
 

@@ -13,6 +13,7 @@ import pyarrow.parquet as pq
 from pyiceberg.io import FileIO
 
 from lakewright.format.data_file import DataFile
+from lakewright.format.graft_layout import CAN_BLOOM
 from lakewright.format.metrics import MetricsConfig, data_file_from_footer
 from lakewright.options import COMPRESSION, COMPRESSION_LEVEL, DICT_ENABLED, DICT_SIZE, PAGE_SIZE, ROW_GROUP_LIMIT, ROW_GROUP_SIZE, TARGET_FILE_SIZE
 from lakewright.plan.write_plan import WritePlan, most_rows
@@ -55,7 +56,14 @@ class TaskFiles:
             "write_statistics": True,
             "store_schema": False,
             "store_decimal_as_integer": True,
+            **self._blooms(),
         }
+
+    def _blooms(self) -> dict[str, Any]:
+        """Filters are made for as many values as a row group may have, and folded to what it has. Older Arrow cannot write them."""
+        if not self.plan.blooms or not CAN_BLOOM:
+            return {}
+        return {"bloom_filter_options": {column: {"ndv": bloom.ndv or self.plan.options[ROW_GROUP_LIMIT], "fpp": bloom.fpp} for column, bloom in self.plan.blooms.items()}}
 
 
 class RollingWriter:

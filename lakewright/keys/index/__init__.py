@@ -2,11 +2,6 @@
 
 from __future__ import annotations
 
-from lakewright.keys.definition import Definition
-from lakewright.keys.index.partitions import PartitionIndex
-from lakewright.options import Options
-from lakewright.rows.merge_source import Index
+from lakewright.keys.index.choice import index_of
 
-
-def index_of(definition: Definition, options: Options) -> Index | None:
-    return PartitionIndex(definition)
+__all__ = ["index_of"]
