@@ -156,7 +156,7 @@ class Transaction:
         self._step(request, request.name, lambda options, run: self._changed(request, source, options, run))
 
     def has_rows(self, branch: str) -> bool:
-        return has_rows(self.state, self._working, self._working.head(branch))
+        return has_rows(self.state, self._working, self._working.head_if_any(branch))
 
     def compact(self, request: CompactRequest) -> None:
         """Plan a compaction and make its files."""
@@ -292,7 +292,7 @@ class Transaction:
     def _begin_run(self, request: Request, options: Options) -> Run:
         if self._run is None:
             roll_back_dead_runs(self.lake.store, self.state)
-            head = self._working.head(request.branch)
+            head = self._working.head_if_any(request.branch)
             self._run = self._open.enter_context(
                 open_run(
                     self.state.io,

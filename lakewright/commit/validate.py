@@ -51,7 +51,7 @@ def validate(io: FileIO, change: SnapshotChange, metadata: Metadata, table: str)
 def lost_files(io: FileIO, change: SnapshotChange, metadata: Metadata, table: str) -> frozenset[str]:
     """Of the data files a change removes, those that later commits removed too or deleted rows of: the rest of it still holds."""
     later = [_later(io, snapshot) for snapshot in snapshots_since(metadata, change, table)]
-    head = metadata.head(change.branch)
+    head = metadata.head_if_any(change.branch)
     assert head is not None
     gone = {file.file_path for _, file in _entries(io, metadata, later, DELETED, content=0)}
     targets = Targets(io, metadata, head, change.removed - gone)
