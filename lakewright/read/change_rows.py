@@ -82,7 +82,7 @@ def _without_copies(rows: DataFrame) -> DataFrame:
     from pyspark.sql import functions as F
 
     lineage = [STEP, ROW, SEQUENCE]
-    changed = rows.groupBy(*lineage).agg(F.count(F.lit(1)).alias(NET)).where(f"{NET} = 1").select(*lineage)
+    changed = rows.groupBy(*lineage).agg(_net().alias(NET)).where(f"{NET} <> 0").select(*lineage)
     return rows.join(F.broadcast(changed), lineage, "left_semi")
 
 
@@ -94,7 +94,7 @@ def _compared(rows: DataFrame, schema: Schema) -> DataFrame:
     values = [quoted(f.name) for f in schema.fields]
     own = [ROW] if ROW in rows.columns and not schema.identifier_field_ids else []
     identity = [_column(name) for name in own] or key_columns(schema)
-    net = rows.groupBy(STEP, *own, *values).agg(F.sum(F.when(_column(AFTER), 1).otherwise(-1)).alias(NET)).where(f"{NET} <> 0")
+    net = rows.groupBy(STEP, *own, *values).agg(_net().alias(NET)).where(f"{NET} <> 0")
     left = net.withColumn(AFTER, _column(NET) > 0).withColumn(TWIN, F.explode(F.sequence(F.lit(1), F.abs(NET).cast("int"))))
     if not identity:
         return _alone(left)
@@ -103,6 +103,13 @@ def _compared(rows: DataFrame, schema: Schema) -> DataFrame:
     is_update = F.count(F.lit(1)).over(Window.partitionBy(STEP, TWIN, *identity)) == 2
     on_side = [F.when(_column(AFTER), after).otherwise(before) for after, before in ((UPDATE_AFTER, UPDATE_BEFORE), (INSERT, DELETE))]
     return left.withColumn(CHANGE_TYPE, F.when(is_update, on_side[0]).otherwise(on_side[1]))
+
+
+def _net() -> Column:
+    """By how many more rows there are after than before."""
+    from pyspark.sql import functions as F
+
+    return F.sum(F.when(_column(AFTER), 1).otherwise(-1))
 
 
 def _rows(spark: SparkSession, io: FileIO, metadata: Metadata, images: Sequence[Image], schema: Schema, *, row_ids: bool = False) -> DataFrame:

@@ -40,7 +40,7 @@ from lakewright.session import time_zone
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
 
-SMALL = 1_000_000  # changed rows; a few dozen bytes of each go to every task
+SMALL = 200_000  # changed rows; about a hundred bytes of each go to every task
 SEQUENCE = NestedField(ROW_SEQUENCE, placeholder(ROW_SEQUENCE), LongType(), required=False)
 
 

