@@ -65,7 +65,7 @@ class RecordIndex:
                     log.warning("the record index of %s is damaged and made anew, all files are read: %s", context.table, damage)
                     work.up_to_date(None)
         except Exception as error:  # an index is there to save time, and no reason to fail
-            log.warning("the record index of %s is not used, all files are read: %s", context.table, error)
+            log.warning("the record index of %s is not used, all files are read: %s", context.table, _line(error))
         return files
 
     def _hashed_as(self, context: RowContext, source: MergeSource) -> str | None:
@@ -93,6 +93,17 @@ def key_columns(definition: Definition) -> list[Column]:
     from pyspark.sql import functions as F
 
     return [F.expr(part.of(None)).alias(f"key{n}") for n, part in enumerate(definition.key)]
+
+
+def _require_all(written: int, rows: int) -> None:
+    """A row that is not in the index would not be found again."""
+    if written != rows:
+        raise ValueError(f"{written} of {rows} rows were hashed")
+
+
+def _line(error: Exception) -> str:
+    """What Spark says goes on with its stack."""
+    return next(iter(str(error).splitlines()), type(error).__name__)
 
 
 @dataclass(frozen=True)
@@ -184,13 +195,8 @@ class _Work:
         hashed = rows.select(F.xxhash64(*key_columns(self.definition)).alias(HASH), F.col(READ_FROM).alias("path"))
         entries = hashed.join(F.broadcast(context.spark.createDataFrame(numbers)), "path").select(HASH, FILE)
         written, parts = write_shards(self._place, entries, shards)
-        self._require_all(written, sum(f.record_count for f in files))
+        _require_all(written, sum(f.record_count for f in files))
         return Run(written, len(files), write_paths(context.state.io, self._location, [f.file_path for f in files]), parts)
-
-    def _require_all(self, written: int, rows: int) -> None:
-        """A row that is not in the index would not be found again."""
-        if written != rows:
-            raise ValueError(f"{written} of {rows} rows were hashed")
 
     def _merged(self, index: _Known, live: set[str]) -> _Known:
         """One run of all those after the first, or of all where those have grown to half of it; so a row is written again only a few times."""
@@ -202,6 +208,6 @@ class _Work:
         try:
             rows, shards = merge_shards(self.context.spark, self._place, runs[kept:], numbers, index.pointer.shards)
         except Exception as error:
-            raise Damaged(f"its runs cannot be merged: {error}") from error
+            raise Damaged(f"its runs cannot be merged: {_line(error)}") from error
         merged = Run(rows, len(paths), write_paths(self.context.state.io, self._location, paths), shards)
         return _Known(replace(index.pointer, runs=(*runs[:kept], merged)), (*index.paths[:kept], paths))
