@@ -17,10 +17,10 @@ from lakewright.config import absolute
 from lakewright.errors import InvalidOption
 from lakewright.format.storage import list_files
 from lakewright.keys.buckets import with_bucket
-from lakewright.keys.definition import KEY, ORDERING, is_keyed, joined, plain_columns
+from lakewright.keys.definition import joined, plain_columns
 from lakewright.keys.settings import check_settings
 from lakewright.plan.blooms import check_blooms
-from lakewright.plan.keys import with_key
+from lakewright.plan.keys import KEY, ORDERING, is_keyed, with_key
 from lakewright.plan.partitioning import build_sort_order, build_spec
 from lakewright.plan.request import WriteMode, WriteRequest
 from lakewright.plan.schema import replace_schema

@@ -23,7 +23,6 @@ from lakewright.errors import InvalidOption, StalePlan
 from lakewright.format.metadata import MAIN, Metadata, Snapshot
 from lakewright.keys.arrange import Arrangement, Partitioner
 from lakewright.keys.buckets import first_buckets
-from lakewright.keys.definition import is_keyed
 from lakewright.keys.engines import Function
 from lakewright.keys.guard import within_keys
 from lakewright.keys.index.record.pointer import drop_index
@@ -37,6 +36,7 @@ from lakewright.maintain.expiry import Expired, expire_snapshots
 from lakewright.maintain.orphans import Removed, remove_orphans
 from lakewright.maintain.statistics import analyze
 from lakewright.options import REPLANS, RETRY_TOTAL, UPSERT_REPLANS, Option, resolve
+from lakewright.plan.keys import is_keyed
 from lakewright.plan.request import Clause, Command, CompactRequest, RowRequest, Then, When, WriteMode, WriteRequest
 from lakewright.read import tables
 from lakewright.read.changes import changes

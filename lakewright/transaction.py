@@ -25,7 +25,6 @@ from lakewright.errors import CommitOutcomeUnknown, InvalidOption, StalePlan, Un
 from lakewright.format.metadata import MAIN, Metadata
 from lakewright.format.storage import delete_file, delete_tree, explained, prune_empty_folders
 from lakewright.keys.changes import with_key_rules
-from lakewright.keys.definition import is_keyed
 from lakewright.maintain.dead_runs import roll_back_dead_runs
 from lakewright.maintain.rewrite import Compaction, rewrite
 from lakewright.namespaces import as_text
@@ -33,6 +32,7 @@ from lakewright.options import ISOLATION, LEASE_SECONDS, MERGE_SCHEMA, Options, 
 from lakewright.plan.blooms import check_blooms
 from lakewright.plan.delta import COPY_ON_WRITE
 from lakewright.plan.emptiness import has_rows, require_empty, scope_of
+from lakewright.plan.keys import is_keyed
 from lakewright.plan.overwrite import Replacement, plan_replacement, replaced_partitions
 from lakewright.plan.planner import plan_write
 from lakewright.plan.request import CompactRequest, IntoEmpty, RowRequest, Then, WriteMode, WriteRequest

@@ -16,9 +16,10 @@ from pyiceberg.transforms import BucketTransform
 
 from lakewright.errors import InvalidOption
 from lakewright.format.metadata import Metadata
-from lakewright.keys.definition import Definition, is_keyed, read_definition
+from lakewright.keys.definition import Definition, read_definition
 from lakewright.options import BUCKET, BUCKET_MODE, BUCKET_TARGET_ROWS, Options, resolve
 from lakewright.plan.distribution import partition_fields
+from lakewright.plan.keys import is_keyed
 from lakewright.plan.transform_columns import source_path
 from lakewright.read.native import quoted
 

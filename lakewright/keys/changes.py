@@ -12,10 +12,10 @@ from lakewright.commit.updates import Update, add_schema, apply
 from lakewright.errors import UnsupportedOperation
 from lakewright.format.metadata import Metadata
 from lakewright.keys.buckets import rescaled
-from lakewright.keys.definition import KEY, is_keyed, plain_columns
+from lakewright.keys.definition import plain_columns
 from lakewright.keys.settings import check_settings
 from lakewright.options import BUCKET_MODE
-from lakewright.plan.keys import key_ids
+from lakewright.plan.keys import KEY, is_keyed, key_ids
 
 
 def with_key_rules(change: MetadataChange, table: str) -> MetadataChange:

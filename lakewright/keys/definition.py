@@ -15,9 +15,9 @@ from sqlglot.errors import SqlglotError
 from lakewright.errors import ColumnNotFound, InvalidOption, SchemaError, UnsupportedOperation
 from lakewright.format.metadata import Metadata
 from lakewright.plan.filter_text import UNSTABLE, function_name
+from lakewright.plan.keys import KEY, ORDERING, is_keyed
 from lakewright.plan.names import did_you_mean, match_name, unquoted
 
-KEY, ORDERING = "lakewright.key", "lakewright.ordering"
 OLD, NEW = "old", "new"
 
 
@@ -68,10 +68,6 @@ class Definition:
     @property
     def is_not_late(self) -> str:
         return f"{self.order_of(NEW)} >= {self.order_of(OLD)}" if self.ordering else "true"
-
-
-def is_keyed(properties: Mapping[str, str]) -> bool:
-    return bool(properties.get(KEY))
 
 
 def definition_of(metadata: Metadata, table: str) -> Definition:

@@ -11,7 +11,8 @@ from sqlglot.errors import SqlglotError
 
 from lakewright.errors import UnsupportedOperation
 from lakewright.format.metadata import Metadata
-from lakewright.keys.definition import Definition, definition_of, is_keyed
+from lakewright.keys.definition import Definition, definition_of
+from lakewright.plan.keys import is_keyed
 from lakewright.plan.names import match_name, unquoted
 from lakewright.plan.request import Clause, Command, RowRequest, Then
 from lakewright.read.native import quoted

@@ -16,8 +16,8 @@ from lakewright.commit.store import TableState
 from lakewright.commit.updates import Update, remove_ref
 from lakewright.format.metadata import MAIN, Metadata, Snapshot
 from lakewright.keys.buckets import POSTPONE
-from lakewright.keys.definition import is_keyed
 from lakewright.options import BUCKET_MODE, FIXED_AT_BATCH_WRITE, OUTPUT_SPEC_ID, Options
+from lakewright.plan.keys import is_keyed
 from lakewright.plan.request import WriteMode, WriteRequest
 from lakewright.read.frame import to_dataframe
 from lakewright.read.scan import Scan, plan_scan

@@ -8,10 +8,11 @@ from pyiceberg.partitioning import PartitionSpec
 from pyiceberg.schema import Schema
 
 from lakewright.keys.buckets import check_buckets
-from lakewright.keys.definition import is_keyed, read_definition
+from lakewright.keys.definition import read_definition
 from lakewright.keys.engines import engine_of
 from lakewright.keys.index.choice import check_index
 from lakewright.options import resolve
+from lakewright.plan.keys import is_keyed
 
 
 def check_settings(properties: Mapping[str, str], schema: Schema, spec: PartitionSpec, table: str) -> None:

@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from pyiceberg.schema import Schema
 from pyiceberg.types import DoubleType, FloatType, NestedField, StructType
 
 from lakewright.errors import SchemaError
 from lakewright.plan.names import find_field, in_table, unquoted
+
+KEY, ORDERING = "lakewright.key", "lakewright.ordering"
+
+
+def is_keyed(properties: Mapping[str, str]) -> bool:
+    """Whether a table promises one row for each key, which identifier fields alone do not."""
+    return bool(properties.get(KEY))
 
 
 def with_key(schema: Schema, key: Sequence[str], table: str | None = None) -> Schema:

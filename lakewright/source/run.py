@@ -16,6 +16,7 @@ from lakewright.errors import UnsupportedOperation
 from lakewright.format.metadata import Metadata
 from lakewright.options import DISTRIBUTION, REGISTRY, Options, resolve
 from lakewright.plan.filters import Filter, parse_where
+from lakewright.plan.keys import is_keyed
 from lakewright.plan.planner import plan_write
 from lakewright.plan.request import WriteMode
 from lakewright.plan.schema import Reconciled, reconcile
@@ -121,7 +122,7 @@ def require_no_shuffle(options: Options, state: TableState) -> None:
 
 
 def require_no_key(state: TableState) -> None:
-    if state.metadata.schema.identifier_field_ids:
+    if state.metadata.schema.identifier_field_ids or is_keyed(state.metadata.properties):
         raise UnsupportedOperation(
             f'Table {state.name} has a key, and format("lakewright") cannot look keys up. Use t.upsert(df), t.insert(df) or lake.write(df, {state.name!r}).',
             table=state.name,
