@@ -10,6 +10,7 @@ import pytest
 
 from lakewright.errors import (
     DuplicateColumn,
+    DuplicateKey,
     NotABranch,
     NullInRequiredColumn,
     RowsOutsideFilter,
@@ -32,6 +33,17 @@ def dynamic(spark: Any) -> Iterator[None]:
         yield
     finally:
         spark.conf.set(DYNAMIC, before)
+
+
+@pytest.mark.feature("H1")
+def test_upsert(db: Db) -> None:
+    db.sql("CREATE TABLE nyc.keyed (id bigint, v int, at int) TBLPROPERTIES ('lakewright.key' = 'id', 'lakewright.ordering' = 'at')")
+    db.sql("UPSERT INTO nyc.keyed VALUES (1, 10, 1), (2, 20, 1), (1, 11, 2)")
+    db.sql("UPSERT INTO nyc.keyed (at, id, v) VALUES (0, 2, 99), (1, 3, 30)")
+    db.sql("UPSERT INTO nyc.keyed BY NAME SELECT 5 AS at, 3L AS id, 31 AS v")
+    assert db.rows("SELECT id, v FROM nyc.keyed ORDER BY id") == [(1, 11), (2, 20), (3, 31)]
+    with pytest.raises(DuplicateKey, match="id = 3"):
+        db.sql("INSERT INTO nyc.keyed VALUES (3, 0, 9)")
 
 
 @pytest.mark.feature("P2")
