@@ -37,7 +37,7 @@ def dynamic(spark: Any) -> Iterator[None]:
 
 @pytest.mark.feature("H1")
 def test_upsert(db: Db) -> None:
-    db.sql("CREATE TABLE nyc.keyed (id bigint, v int, at int) TBLPROPERTIES ('lakewright.key' = 'id', 'lakewright.ordering' = 'at')")
+    db.sql("CREATE TABLE nyc.keyed (id bigint, v int, at int) TBLPROPERTIES ('lakewright.key' = 'id', 'lakewright.ordering' = 'at', VERSION_N)")
     db.sql("UPSERT INTO nyc.keyed VALUES (1, 10, 1), (2, 20, 1), (1, 11, 2)")
     db.sql("UPSERT INTO nyc.keyed (at, id, v) VALUES (0, 2, 99), (1, 3, 30)")
     db.sql("UPSERT INTO nyc.keyed BY NAME SELECT 5 AS at, 3L AS id, 31 AS v")
