@@ -16,14 +16,17 @@ from lakewright.commit.result import Commit, nothing_written
 from lakewright.commit.store import Store, open_store
 from lakewright.config import LakeConfig, absolute, resolve_lake
 from lakewright.errors import InvalidOption, TableExists, TableNotFound
+from lakewright.keys.operations import SAVED, KeyRequest, Operation
+from lakewright.keys.run import change_keys, first_records
 from lakewright.making import Shape
 from lakewright.options import resolve
-from lakewright.plan.request import WriteMode
+from lakewright.plan.keys import is_keyed
+from lakewright.plan.request import WriteMode, WriteRequest
 from lakewright.plan.types import schema_from
 from lakewright.read.prune import optional_schema
 from lakewright.session import active_or_local, partition_overwrite_mode
 from lakewright.table import Table
-from lakewright.transaction import request_fields
+from lakewright.transaction import Transaction, request_fields
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -177,7 +180,7 @@ class Lake:
             columns = optional_schema(schema_from(df.schema))  # as CREATE TABLE AS does: that no row is null now promises nothing
             state = making.first_state(self, name, Shape(columns, partition_by, sort_by, properties, format_version, key, location, ordering))
             try:
-                return Table(self, state).first_rows(df, **fields)
+                return self._first_rows(Table(self, state), df, fields)
             except TableExists:  # someone else made it meanwhile
                 if mode == "error":
                     raise
@@ -186,7 +189,7 @@ class Lake:
             raise TableExists(f"Table {name} is already there; use mode='append', 'overwrite' or 'ignore'.", table=name)
         if mode == "ignore":
             return nothing_written(state.metadata.head(), mode, "", None)
-        return Table(self, state).written(self._write_mode(mode), df, **fields)
+        return self._written(Table(self, state), self._write_mode(mode), df, fields)
 
     def sql(self, query: str, args: Mapping[str, Any] | Sequence[Any] | None = None, **frames: DataFrame) -> DataFrame:
         """Run SQL: Spark's dialect, with this lake's tables in it and every statement that changes them; several are split by semicolons.
@@ -196,6 +199,19 @@ class Lake:
         from lakewright.sql.run import run
 
         return run(self, query, args, frames)
+
+    def _first_rows(self, table: Table, df: DataFrame, fields: Mapping[str, Any]) -> Commit:
+        if is_keyed(table.properties):
+            return first_records(table, KeyRequest(Operation.INSERT, df, **fields))
+        with Transaction(self, table._state, operation=WriteMode.APPEND.value) as tx:
+            tx.write(WriteRequest(WriteMode.APPEND, **fields), df)
+        return tx.commit
+
+    def _written(self, table: Table, mode: WriteMode, df: DataFrame, fields: Mapping[str, Any]) -> Commit:
+        """On a keyed table with a look at its keys."""
+        if is_keyed(table.properties):
+            return change_keys(table, KeyRequest(SAVED[mode], df, **fields))
+        return table._write(WriteRequest(mode, **fields), df)
 
     def _write_mode(self, mode: str) -> WriteMode:
         if mode == "overwrite" and partition_overwrite_mode(self.spark) == "dynamic":

@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import fields
 from typing import TYPE_CHECKING, Any
 
 from pyiceberg.partitioning import PartitionSpec
@@ -22,20 +21,18 @@ from lakewright.commit.store import TableState
 from lakewright.errors import InvalidOption, StalePlan
 from lakewright.format.metadata import MAIN, Metadata, Snapshot
 from lakewright.keys.arrange import Arrangement, Partitioner
-from lakewright.keys.buckets import first_buckets
 from lakewright.keys.engines import Function
 from lakewright.keys.guard import within_keys
 from lakewright.keys.index.record.pointer import drop_index
-from lakewright.keys.operations import QUARANTINE, SAVED, KeyRequest, Operation, Prepared, check_on_error, prepare
-from lakewright.keys.postpone import THROUGH, TO_DELETE, pending, pending_records
-from lakewright.keys.quarantine import quarantined
+from lakewright.keys.operations import Operation
+from lakewright.keys.run import by_key, take_in
 from lakewright.maintain import rollback, savepoints
 from lakewright.maintain.compact import compact, in_background
 from lakewright.maintain.dead_runs import has_files
 from lakewright.maintain.expiry import Expired, expire_snapshots
 from lakewright.maintain.orphans import Removed, remove_orphans
 from lakewright.maintain.statistics import analyze
-from lakewright.options import REPLANS, RETRY_TOTAL, UPSERT_REPLANS, Option, resolve
+from lakewright.options import REPLANS, RETRY_TOTAL, Option, resolve
 from lakewright.plan.keys import is_keyed
 from lakewright.plan.request import Clause, Command, CompactRequest, RowRequest, Then, When, WriteMode, WriteRequest
 from lakewright.read import tables
@@ -118,7 +115,7 @@ class Table:
     def overwrite(self, df: DataFrame, where: str | Column | None = None, *, overwrite_schema: bool = False, **how: Any) -> Commit:
         """Replace all rows, or those `where` selects; a row of df outside `where` is refused."""
         if is_keyed(self.properties) and where is None and not overwrite_schema:
-            return self._change_keys(KeyRequest(Operation.OVERWRITE, df, **request_fields(how)))
+            return by_key(self, Operation.OVERWRITE, df, **how)
         return self._write(WriteRequest(WriteMode.OVERWRITE, where=where, overwrite_schema=overwrite_schema, **request_fields(how)), df)
 
     def overwrite_partitions(self, df: DataFrame, **how: Any) -> Commit:
@@ -142,23 +139,6 @@ class Table:
         request = RowRequest(Command.MERGE, (), source=source, on=on, target_alias=target_alias, source_alias=source_alias, **request_fields(how))
         return MergeBuilder(request, self._change_rows)
 
-    def written(self, mode: WriteMode, df: DataFrame, **fields: Any) -> Commit:
-        """Write in one of the save modes; on a keyed table with a look at its keys."""
-        if is_keyed(self.properties):
-            return self._change_keys(KeyRequest(SAVED[mode], df, **fields))
-        return self._write(WriteRequest(mode, **fields), df)
-
-    def first_rows(self, df: DataFrame, **fields: Any) -> Commit:
-        """Make the table, which is not published yet, with its first rows in one commit."""
-        prepared = self._prepared(KeyRequest(Operation.INSERT, df, **fields)) if is_keyed(self.properties) else None
-        with Transaction(self._lake, self._state, operation=WriteMode.APPEND.value) as tx:
-            if prepared is not None:
-                prepared.run(tx)
-            else:
-                tx.write(WriteRequest(WriteMode.APPEND, **fields), df)
-        self._state = tx.state
-        return tx.commit
-
     # Writing by key
 
     def upsert(self, df: DataFrame, *, delete_when: str | Column | None = None, combine_before: bool = True, merge: Function | None = None, on_record_error: str = "fail", **how: Any) -> Commit:
@@ -168,50 +148,26 @@ class Table:
         rows, instead of the table's merge engine. combine_before=False says that no key comes twice, which is checked.
         on_record_error="quarantine": records that cannot be written go to `<table>$errors`, with the reason.
         """
-        return self._by_key(Operation.UPSERT, df, on_record_error, delete_when=delete_when, combine_before=combine_before, function=merge, **how)
+        return by_key(self, Operation.UPSERT, df, on_record_error, delete_when=delete_when, combine_before=combine_before, function=merge, **how)
 
     def insert(self, df: DataFrame, *, drop_duplicates: bool = False, combine_before: bool = True, on_record_error: str = "fail", **how: Any) -> Commit:
         """Add rows for new keys; a key that is there already is an error, or left out with drop_duplicates=True."""
-        return self._by_key(Operation.INSERT, df, on_record_error, drop_duplicates=drop_duplicates, combine_before=combine_before, **how)
+        return by_key(self, Operation.INSERT, df, on_record_error, drop_duplicates=drop_duplicates, combine_before=combine_before, **how)
 
     def bulk_insert(self, df: DataFrame, *, by: str | Partitioner = "none", parallelism: int | None = None, trust: bool = False, combine_before: bool = True, on_record_error: str = "fail", **how: Any) -> Commit:
         """Add rows without looking keys up: to a table, or partitions, without rows, or with trust=True anywhere, which the snapshot records.
 
         by: how rows are laid out: none, sort (by key), hash (by key), or a function that takes the rows and returns them arranged.
         """
-        return self._by_key(Operation.BULK_INSERT, df, on_record_error, arrange=Arrangement(by, parallelism), trust=trust, combine_before=combine_before, **how)
+        return by_key(self, Operation.BULK_INSERT, df, on_record_error, arrange=Arrangement(by, parallelism), trust=trust, combine_before=combine_before, **how)
 
     def delete_keys(self, df: DataFrame, *, on_record_error: str = "fail", **how: Any) -> Commit:
         """Delete the rows of df's keys; keys that are not there do not matter."""
-        return self._by_key(Operation.DELETE_KEYS, df, on_record_error, **how)
+        return by_key(self, Operation.DELETE_KEYS, df, on_record_error, **how)
 
     def insert_overwrite(self, df: DataFrame, *, combine_before: bool = True, on_record_error: str = "fail", **how: Any) -> Commit:
         """Replace the partitions that df has rows for, buckets aside, and the rows of its keys in others."""
-        return self._by_key(Operation.INSERT_OVERWRITE, df, on_record_error, combine_before=combine_before, **how)
-
-    def take_in(self) -> Commit | None:
-        """Bring records that wait on the branch of the bucket mode postpone to main, in their buckets; None where there are none."""
-        waiting = pending(self.refresh()._state.metadata)
-        if not waiting:
-            return None
-        spark, head = self._lake.spark, waiting[-1]
-        records = pending_records(spark, self._state, waiting)
-        options = resolve({}, session_options(spark), self.properties)
-        add = first_buckets(self._state.metadata, sum(int(s.summary.get("added-records", "0")) for s in waiting), options, self.name)
-        if add:
-            self.evolve_partitions(add=add)
-        properties = {THROUGH: str(head.snapshot_id)}
-        return self._change_keys(KeyRequest(Operation.UPSERT, records, delete_when=TO_DELETE, takes_in=head, token=f"postponed-{head.snapshot_id}", snapshot_properties=properties))
-
-    def _by_key(self, operation: Operation, df: DataFrame, on_record_error: str, **given: Any) -> Commit:
-        own = {f.name for f in fields(KeyRequest)}
-        settings = {name: given.pop(name) for name in list(given) if name in own and name not in ("branch", "token", "snapshot_properties", "options")}
-        request = KeyRequest(operation, df, **settings, **request_fields(given))
-        check_on_error(on_record_error, self.name)
-        if on_record_error == QUARANTINE:
-            self.refresh()
-            request = quarantined(self._lake, self._state, request)
-        return self._change_keys(request)
+        return by_key(self, Operation.INSERT_OVERWRITE, df, on_record_error, combine_before=combine_before, **how)
 
     def transaction(self) -> Transaction:
         """Changes of schema and rows in one commit: `with t.transaction() as tx: tx.evolve_schema(...); tx.append(df)`."""
@@ -226,16 +182,6 @@ class Table:
         request = within_keys(request, self._state.metadata, self.name)
         source = self._source(request)
         return self._planned(request.name, lambda tx: tx.change_rows(request, source), request.options, REPLANS)
-
-    def _change_keys(self, request: KeyRequest) -> Commit:
-        """Records are read and combined once, however often what becomes of them is planned."""
-        self.refresh()
-        return self._planned(request.operation.value, self._prepared(request).run, request.options, UPSERT_REPLANS)
-
-    def _prepared(self, request: KeyRequest) -> Prepared:
-        spark = self._lake.spark
-        with running(spark, f"lakewright-{new_run_id()}", self.name), explaining("batch", self.name):
-            return prepare(request, self._state.metadata, session_options(spark), self.name)
 
     def _planned(self, operation: str, step: Callable[[Transaction], None], given: Mapping[str, Any], replans: Option[int] | None = None) -> Commit:
         """Run one step, planned again as often as allowed where other commits came between; compactions, which change no row, do not
@@ -436,7 +382,7 @@ class Table:
 
         Records that the bucket mode postpone keeps back are taken in first, by a commit of their own.
         """
-        self.take_in()
+        take_in(self)
         self.refresh()
         self._state, commit = compact(self._lake, self._state, CompactRequest(where, **request_fields(how)))
         return commit

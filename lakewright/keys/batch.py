@@ -126,12 +126,12 @@ def _type(definition: Definition, column: str) -> Any:
     return definition.schema.find_field(column).field_type
 
 
-def record_schema(definition: Definition, given: Iterable[str], *, only_given: bool, with_ordering: bool = True) -> Schema:
+def record_schema(definition: Definition, given: Iterable[str], *, only_given: bool) -> Schema:
     """What records have to fit: the table's columns, or those of them that are given; all may be null here, as records of deletions are."""
     from lakewright.read.prune import optional_schema
 
     names = list(given)
-    for part in (*definition.key, *(definition.ordering if with_ordering else ())):
+    for part in (*definition.key, *definition.ordering):
         for source in part.sources:
             if match_name(source, names) is None:
                 raise ColumnNotFound(

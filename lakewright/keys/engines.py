@@ -49,6 +49,9 @@ class Engine:
         return self.name == LATEST
 
 
+DELETING = Engine(LATEST, {}, takes_late=False)  # records that are keys to delete
+
+
 def engine_of(definition: Definition, options: Options, columns: Iterable[str], function: Function | None = None) -> Engine:
     """The engine of a table for records with these columns, top-level ones of the table."""
     name = options[MERGE_ENGINE]

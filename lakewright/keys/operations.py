@@ -14,11 +14,11 @@ from lakewright.keys.arrange import NOT_ARRANGED, Arrangement
 from lakewright.keys.batch import Batch, read_batch, record_schema
 from lakewright.keys.combine import DELETED, RESET
 from lakewright.keys.definition import NEW, OLD, Definition, definition_of, read_definition
-from lakewright.keys.engines import PARTIAL_UPDATE, Engine, Function, engine_of
+from lakewright.keys.engines import DELETING, PARTIAL_UPDATE, Engine, Function, engine_of
 from lakewright.keys.index import index_of
 from lakewright.keys.partitions import has_buckets, has_partitions, in_partitions, kept_in_partition, partition_is_of_key
 from lakewright.keys.postpone import emptied, is_postponed, postpone
-from lakewright.options import CHECK_NULLABILITY, DISTRIBUTION, MERGE_SCHEMA, PARTITION_CHANGE, Options, resolve
+from lakewright.options import CHECK_NULLABILITY, DISTRIBUTION, MERGE_ENGINE, MERGE_SCHEMA, PARTITION_CHANGE, Options, resolve
 from lakewright.plan.names import match_name
 from lakewright.plan.request import MAIN, Clause, Command, IntoEmpty, RowRequest, Then, When, WriteMode, WriteRequest
 from lakewright.plan.schema import reconcile
@@ -204,26 +204,23 @@ def prepare(request: KeyRequest, metadata: Metadata, session: Mapping[str, Any],
     """Read the records of a request, in the table's types."""
     options = resolve(request.common["options"], session, metadata.properties)
     definition = definition_of(metadata, table)
-    records = _of_table(request, definition, options)
+    records = _of_table(request, definition)
     if options[MERGE_SCHEMA]:
         grown = reconcile(records.schema, metadata.schema, options, table, last_column_id=metadata.last_column_id)
         definition = read_definition(metadata.properties, grown.schema, table)
     deletes = request.operation is Operation.DELETE_KEYS
-    engine = engine_of(definition, options, [f.name for f in definition.schema.fields if match_name(f.name, records.columns) is not None], request.function)
-    partial = deletes or engine.name == PARTIAL_UPDATE
-    fitted = reconcile(records.schema, record_schema(definition, records.columns, only_given=partial, with_ordering=not deletes), options, table)
-    if not partial:
-        engine = engine_of(definition, options, [a.field.name for a in fitted.columns], request.function)
     if deletes:
-        engine = replace(engine, name="latest", values={}, first={}, function=None, takes_late=False)
         definition = replace(definition, ordering=())
+    is_partial = deletes or (request.function is None and options[MERGE_ENGINE] == PARTIAL_UPDATE)
+    fitted = reconcile(records.schema, record_schema(definition, records.columns, only_given=is_partial), options, table)
+    engine = DELETING if deletes else engine_of(definition, options, [a.field.name for a in fitted.columns], request.function)
     if request.takes_in is not None:  # what the first record of a key does not bring was added when it was postponed
         engine = replace(engine, first={})
     batch = read_batch(request.records, fitted, definition, engine, options, delete_when=request.delete_when, combine_before=request.combine_before, index=index_of(definition, options))
     return Prepared(request, definition, engine, batch, records, options)
 
 
-def _of_table(request: KeyRequest, definition: Definition, options: Options) -> DataFrame:
+def _of_table(request: KeyRequest, definition: Definition) -> DataFrame:
     """The records without columns that only say which of them are deletions, and for deletions by key without any but the key's."""
     names: list[str] = request.records.columns
     if request.operation is Operation.DELETE_KEYS:

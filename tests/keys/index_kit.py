@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from lakewright.keys.operations import KeyRequest, Operation
+from lakewright.keys.run import prepared
 from lakewright.read.scan import plan_scan
 from lakewright.transaction import Transaction
 
@@ -46,10 +47,10 @@ def contents(table: Table) -> dict[str, int]:
 def candidates(table: Table, records: DataFrame, **options: Any) -> set[str]:
     """The files an upsert of these records would join with."""
     table.refresh()
-    prepared = table._prepared(KeyRequest(Operation.UPSERT, records, options=options))
+    request = prepared(table, KeyRequest(Operation.UPSERT, records, options=options))
     metadata = table._state.metadata
-    context = Transaction(table._lake, table._state)._row_context(prepared._merge(metadata), prepared.options, f"{metadata.location}/data")
-    source = prepared.batch.source
+    context = Transaction(table._lake, table._state)._row_context(request._merge(metadata), request.options, f"{metadata.location}/data")
+    source = request.batch.source
     assert source.index is not None
     files = plan_scan(table._state.io, metadata, metadata.head(), with_metrics=True).files
     return {file.data_file.file_path for file in source.index.candidates(context, source, files)}

@@ -7,6 +7,8 @@ from typing import Any
 import pytest
 
 from lakewright.errors import InvalidOption
+from lakewright.keys import run
+from lakewright.keys.run import take_in
 from lakewright.lake import Lake
 from lakewright.table import Table
 from tests.keys.kit import SCHEMA, keyed, records, rows
@@ -53,34 +55,32 @@ def test_postponed_records_wait_on_a_branch(lake: Lake) -> None:
     table.compact()
     assert rows(table) == [(1, "us", 1.5, 11), B, C]
     assert [str(f.transform) for f in table.spec.fields] == ["bucket[2]"]
-    assert table.take_in() is None and "postponed" not in table.iceberg.metadata.refs
+    assert take_in(table) is None and "postponed" not in table.iceberg.metadata.refs
     deletions = lake.spark.createDataFrame([(1, None, None, 12, "D"), (9, "eu", 9.0, 1, "U")], SCHEMA + ", op string")
     table.upsert(deletions, delete_when="op = 'D'")
     table.upsert(records(lake, (2, "us", 0.0, 9)))
     assert len(rows(table)) == 3
-    table.take_in()
+    take_in(table)
     assert rows(table) == [B, C, (9, "eu", 9.0, 1)]
 
 
 def test_what_lands_while_records_are_taken_in_waits_for_the_next(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
-    from lakewright import table as module
-
     table = in_mode(lake, "postpone")
     other = lake.table(table.name)
     table.upsert(records(lake, A))
-    prepare = module.prepare
+    prepare = run.prepare
 
     def late(*given: Any) -> Any:
-        monkeypatch.setattr(module, "prepare", prepare)
+        monkeypatch.setattr(run, "prepare", prepare)
         made = prepare(*given)
         other.upsert(records(lake, B))
         return made
 
-    monkeypatch.setattr(module, "prepare", late)
-    table.take_in()
+    monkeypatch.setattr(run, "prepare", late)
+    take_in(table)
     assert rows(table) == [A]
-    table.take_in()
-    assert rows(table) == [A, B] and table.take_in() is None
+    take_in(table)
+    assert rows(table) == [A, B] and take_in(table) is None
 
 
 def test_counts_of_postponed_records_are_kept(lake: Lake) -> None:
@@ -88,7 +88,7 @@ def test_counts_of_postponed_records_are_kept(lake: Lake) -> None:
     table = in_mode(lake, "postpone", schema="id bigint, n bigint, at int", properties=properties)
     table.upsert(records(lake, (1, None, 1), (1, None, 2), schema="id bigint, n bigint, at int"))
     table.upsert(records(lake, (1, None, 3), schema="id bigint, n bigint, at int"))
-    table.take_in()
+    take_in(table)
     assert rows(table) == [(1, 3, 3)]
 
 

@@ -1,0 +1,70 @@
+"""Running an operation on keys: records are read and combined once, however often what becomes of them is planned."""
+
+from __future__ import annotations
+
+from dataclasses import fields
+from typing import TYPE_CHECKING, Any
+
+from lakewright.commit.result import Commit
+from lakewright.commit.runs import new_run_id
+from lakewright.keys.buckets import first_buckets
+from lakewright.keys.operations import QUARANTINE, KeyRequest, Operation, Prepared, check_on_error, prepare
+from lakewright.keys.postpone import THROUGH, TO_DELETE, pending, pending_records
+from lakewright.keys.quarantine import quarantined
+from lakewright.options import UPSERT_REPLANS, resolve
+from lakewright.rows.expressions import explaining
+from lakewright.session import session_options
+from lakewright.transaction import Transaction, request_fields
+from lakewright.write.engine import running
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+    from lakewright.table import Table
+
+SHARED = ("branch", "token", "snapshot_properties", "options")
+OWN = {f.name for f in fields(KeyRequest)} - set(SHARED)
+
+
+def by_key(table: Table, operation: Operation, df: DataFrame, on_record_error: str = "fail", **given: Any) -> Commit:
+    """Carry out what a verb of the table was called with: settings of the operation, and what every write takes."""
+    check_on_error(on_record_error, table.name)
+    settings = {name: given.pop(name) for name in list(given) if name in OWN}
+    request = KeyRequest(operation, df, **settings, **request_fields(given))
+    table.refresh()
+    return change_keys(table, quarantined(table._lake, table._state, request) if on_record_error == QUARANTINE else request)
+
+
+def change_keys(table: Table, request: KeyRequest) -> Commit:
+    table.refresh()
+    return table._planned(request.operation.value, prepared(table, request).run, request.options, UPSERT_REPLANS)
+
+
+def first_records(table: Table, request: KeyRequest) -> Commit:
+    """Make a table, which is not published yet, with its first rows in one commit."""
+    records = prepared(table, request)
+    with Transaction(table._lake, table._state, operation=request.operation.value) as tx:
+        records.run(tx)
+    table._state = tx.state
+    return tx.commit
+
+
+def prepared(table: Table, request: KeyRequest) -> Prepared:
+    spark = table._lake.spark
+    with running(spark, f"lakewright-{new_run_id()}", table.name), explaining("batch", table.name):
+        return prepare(request, table._state.metadata, session_options(spark), table.name)
+
+
+def take_in(table: Table) -> Commit | None:
+    """Bring records that wait on the branch of the bucket mode postpone to main, in their buckets; None where there are none."""
+    waiting = pending(table.refresh()._state.metadata)
+    if not waiting:
+        return None
+    spark, head = table._lake.spark, waiting[-1]
+    records = pending_records(spark, table._state, waiting)
+    options = resolve({}, session_options(spark), table.properties)
+    add = first_buckets(table._state.metadata, sum(int(s.summary.get("added-records", "0")) for s in waiting), options, table.name)
+    if add:
+        table.evolve_partitions(add=add)
+    token, properties = f"postponed-{head.snapshot_id}", {THROUGH: str(head.snapshot_id)}
+    return change_keys(table, KeyRequest(Operation.UPSERT, records, delete_when=TO_DELETE, takes_in=head, token=token, snapshot_properties=properties))
