@@ -71,7 +71,7 @@ def _materialised(context: RowContext, request: RowRequest, plan: RowPlan) -> Ma
         raise explain_matches(context, request, plan, error) from error
 
 
-def _change(context: RowContext, request: RowRequest, plan: RowPlan, made: Materialised, folded: tuple[FileScan, ...]) -> SnapshotChange:
+def _change(context: RowContext, request: RowRequest, plan: RowPlan, made: Materialised, folded: tuple[FileScan, ...] = ()) -> SnapshotChange:
     replaced = [f for f in plan.read if f.data_file.file_path in made.replaced]
     removed, vectors = with_their_deletes(context.state, context.metadata, context.head, (*plan.whole, *replaced, *folded))
     gone = removed | made.superseded_deletes

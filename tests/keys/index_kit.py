@@ -49,7 +49,7 @@ def candidates(table: Table, records: DataFrame, **options: Any) -> set[str]:
     table.refresh()
     request = prepared(table, KeyRequest(Operation.UPSERT, records, options=options))
     metadata = table._state.metadata
-    context = Transaction(table._lake, table._state)._row_context(request._merge(metadata), request.options, f"{metadata.location}/data")
+    context = Transaction(table._lake, table._state)._row_context(request._merge(metadata), request.options, f"{metadata.location}/data", "merge-on-read")
     source = request.batch.source
     assert source.index is not None
     files = plan_scan(table._state.io, metadata, metadata.head(), with_metrics=True).files
