@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from enum import Enum
 from math import ceil
 from typing import TYPE_CHECKING, Any
 
-from lakewright.errors import InvalidOption
+import sqlglot
+from sqlglot import exp
+from sqlglot.errors import SqlglotError
+
+from lakewright.errors import InvalidFilter, InvalidOption
 from lakewright.format.metadata import Metadata, Snapshot
 from lakewright.keys.arrange import NOT_ARRANGED, Arrangement
 from lakewright.keys.batch import Batch, read_batch, record_schema
@@ -228,9 +233,18 @@ def _of_table(request: KeyRequest, definition: Definition) -> DataFrame:
         return request.records.select(*(quoted(n) for n in names if match_name(n, wanted) is not None))
     if request.delete_when is None:
         return request.records
-    known = [f.name for f in definition.schema.fields]
-    said = str(request.delete_when).lower()
+    known, said = [f.name for f in definition.schema.fields], _named(request.delete_when)
     return request.records.select(*(quoted(n) for n in names if match_name(n, known) is not None or n.lower() not in said))
+
+
+def _named(condition: str | Column) -> set[str]:
+    """The columns a condition names, in lower case; of a Column, all words in it."""
+    if not isinstance(condition, str):
+        return set(re.findall(r"\w+", str(condition).lower()))
+    try:
+        return {part.name.lower() for column in sqlglot.parse_one(condition, dialect="spark").find_all(exp.Column) for part in column.parts}
+    except (SqlglotError, RecursionError) as error:
+        raise InvalidFilter(f"Cannot read delete_when {condition[:200]!r}: {error}") from None
 
 
 def check_on_error(given: str, table: str) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from lakewright.errors import ColumnNotFound, InvalidOption, NullInRequiredColumn, NullKey, SchemaError, TypeMismatch, UnsupportedOperation
+from lakewright.errors import ColumnNotFound, InvalidFilter, InvalidOption, NullInRequiredColumn, NullKey, SchemaError, TypeMismatch, UnsupportedOperation
 from lakewright.lake import Lake
 from tests.keys.kit import SCHEMA, keyed, records, rows
 
@@ -51,6 +51,10 @@ def test_records_without_key_or_ordering(lake: Lake) -> None:
         table.upsert(lake.spark.createDataFrame([(1, 1, 1)], "id bigint, at int, more int"))
     with pytest.raises(ColumnNotFound, match="delete_when"):
         table.upsert(records(lake, A), delete_when="op = 'D'")
+    with pytest.raises(InvalidFilter, match="Cannot read delete_when"):
+        table.upsert(records(lake, A), delete_when="at = (")
+    with pytest.raises(SchemaError, match="has no column 'd'"):
+        table.upsert(lake.spark.createDataFrame([(1, 1, 1, "D")], "id bigint, at int, d int, op string"), delete_when="op = 'D'")
     with pytest.raises(InvalidOption, match="on_record_error is 'ignore'"):
         table.upsert(records(lake, A), on_record_error="ignore")
 
