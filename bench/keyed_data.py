@@ -56,7 +56,7 @@ def _columns(rows: int) -> str:
     ((hash(i+44) % 11) / 100.0)::double as discount,
     ['A','N','R'][1 + (hash(i+55) % 3)::int] as flag,
     ['AIR','MAIL','SHIP','TRUCK','RAIL','FOB','REG AIR'][1 + (hash(i+66) % 7)::int] as ship_mode,
-    (timestamp '2024-01-01' + to_seconds((i * 52000000 // {rows})::bigint)) as ordered_at,
+    (timestamptz '2024-01-01 00:00:00+00' + to_seconds((i * 52000000 // {rows})::bigint)) as ordered_at,
     ['quick','slow','bold','final','even','ironic','silent','pending'][1 + (hash(i+101) % 8)::int] || ' ' || substr(md5(i::varchar), 1, 12) as note
     """
 

@@ -14,13 +14,15 @@ COPYING_PEERS = ("hudi-record", "hudi-bucket", "pyiceberg")
 MERGING_PEERS = ("hudi-mor", "paimon-fixed", "paimon-dynamic")
 # PyIceberg holds table and changes in memory and compares them in Python: beyond this a round takes minutes.
 PYICEBERG_MOST_ROWS = 1_000_000
+# Seven JVMs live side by side.
+ENVIRONMENT = {"BENCH_DRIVER_MEMORY": "2g"}
 
 Given = dict[str, Any]
 
 
 def first_load(scale: Scale) -> Case:
     entries = [entry for entry in _all(scale, _given(scale, LOAD, [])) if entry.name not in (MOR, "hudi-mor")]
-    return Case("keys-first-load", f"first load of {scale.rows:,} rows by month", tuple(entries), agreed)
+    return Case("keys-first-load", f"first load of {scale.rows:,} rows by month", tuple(entries), agreed, environment=ENVIRONMENT)
 
 
 def upsert_random(scale: Scale) -> Case:
@@ -33,24 +35,24 @@ def upsert_many(scale: Scale) -> Case:
 
 def upsert_recent(scale: Scale) -> Case:
     count = scale.rows // 100
-    return Case("keys-upsert-recent", f"upsert of {count:,} keys in the last two of 20 months of {scale.rows:,} rows, a tenth new", tuple(_all(scale, _given(scale, UPSERT, recent_changes(scale.rows, count)))), agreed)
+    return Case("keys-upsert-recent", f"upsert of {count:,} keys in the last two of 20 months of {scale.rows:,} rows, a tenth new", tuple(_all(scale, _given(scale, UPSERT, recent_changes(scale.rows, count)))), agreed, environment=ENVIRONMENT)
 
 
 def read_all(scale: Scale) -> Case:
     changes = random_updates(scale.rows, scale.rows // 100)
-    return Case("keys-read", f"read all of {scale.rows:,} rows after an upsert of {scale.rows // 100:,}", tuple(_all(scale, _given(scale, READ, changes))), agreed)
+    return Case("keys-read", f"read all of {scale.rows:,} rows after an upsert of {scale.rows // 100:,}", tuple(_all(scale, _given(scale, READ, changes))), agreed, environment=ENVIRONMENT)
 
 
 def incremental(scale: Scale) -> Case:
     """PyIceberg has no incremental read."""
     entries = _all(scale, _given(scale, INCREMENTAL, random_updates(scale.rows, scale.rows // 100)))
-    return Case("keys-incremental", f"read what the last commit changed: {scale.rows // 100:,} of {scale.rows:,} rows", tuple(entry for entry in entries if entry.name != "pyiceberg"), agreed)
+    return Case("keys-incremental", f"read what the last commit changed: {scale.rows // 100:,} of {scale.rows:,} rows", tuple(entry for entry in entries if entry.name != "pyiceberg"), agreed, environment=ENVIRONMENT)
 
 
 def small_upserts(scale: Scale) -> Case:
     given = _given(scale, UPSERT, small_batches(scale.rows))
     entries = (Entry(LAKEWRIGHT_KEYS, "small-cow", given, label=COW), Entry(LAKEWRIGHT_KEYS, "small-mor", given, label=MOR))
-    return Case("keys-small-upserts", f"50 upserts of 1,000 rows in a row into {scale.rows:,} rows", entries, agreed, rounds=3)
+    return Case("keys-small-upserts", f"50 upserts of 1,000 rows in a row into {scale.rows:,} rows", entries, agreed, rounds=3, environment=ENVIRONMENT)
 
 
 def agreed(outcome: Outcome, full: bool) -> dict[str, Any]:
@@ -58,7 +60,7 @@ def agreed(outcome: Outcome, full: bool) -> dict[str, Any]:
 
 
 def _upsert(name: str, scale: Scale, count: int) -> Case:
-    return Case(name, f"upsert of {count:,} random keys into {scale.rows:,} rows", tuple(_all(scale, _given(scale, UPSERT, random_updates(scale.rows, count)))), agreed)
+    return Case(name, f"upsert of {count:,} random keys into {scale.rows:,} rows", tuple(_all(scale, _given(scale, UPSERT, random_updates(scale.rows, count)))), agreed, environment=ENVIRONMENT)
 
 
 def _given(scale: Scale, task: str, changes: list[str]) -> Given:

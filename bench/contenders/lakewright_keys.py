@@ -5,7 +5,6 @@ from __future__ import annotations
 import time
 from math import ceil
 from statistics import median
-from typing import Any
 
 from pyspark.sql import DataFrame
 
