@@ -14,6 +14,7 @@ COPYING_PEERS = ("hudi-record", "hudi-bucket", "pyiceberg")
 MERGING_PEERS = ("hudi-mor", "paimon-fixed", "paimon-dynamic")
 # PyIceberg holds table and changes in memory and compares them in Python: beyond this a round takes minutes.
 PYICEBERG_MOST_ROWS = 1_000_000
+WARM_UP_BATCHES = 5
 # Seven JVMs live side by side.
 ENVIRONMENT = {"BENCH_DRIVER_MEMORY": "2g"}
 
@@ -51,7 +52,8 @@ def incremental(scale: Scale) -> Case:
 
 def small_upserts(scale: Scale) -> Case:
     given = _given(scale, UPSERT, small_batches(scale.rows))
-    entries = (Entry(LAKEWRIGHT_KEYS, "small-cow", given, label=COW), Entry(LAKEWRIGHT_KEYS, "small-mor", given, label=MOR))
+    warm_up = {**given, "changes": given["changes"][:WARM_UP_BATCHES]}
+    entries = tuple(Entry(LAKEWRIGHT_KEYS, job, given, warm_up, label) for job, label in (("small-cow", COW), ("small-mor", MOR)))
     return Case("keys-small-upserts", f"50 upserts of 1,000 rows in a row into {scale.rows:,} rows", entries, agreed, rounds=3, environment=ENVIRONMENT)
 
 
