@@ -7,6 +7,8 @@ from math import ceil
 from statistics import median
 
 from pyspark.sql import DataFrame
+from pyspark.sql.functions import count
+from pyspark.sql.functions import sum as total
 
 import lakewright as lw
 from bench.contenders.keyed_spark import KeyedSpark
@@ -79,8 +81,8 @@ class SmallUpserts(LakewrightKeys):
 
     def _files_of_allowed(self) -> float:
         """Data files by those allowed: what the target size calls for, and one more per partition."""
-        sizes = self.table.files().where("content = 0").groupBy("partition").agg({"file_size_in_bytes": "sum", "*": "count"}).collect()
-        return sum(row[2] for row in sizes) / sum(ceil(row[1] / TARGET_FILE_SIZE.default) + 1 for row in sizes)
+        sizes = self.table.files().where("content = 0").groupBy("partition").agg(count("*").alias("files"), total("file_size_in_bytes").alias("bytes")).collect()
+        return sum(row["files"] for row in sizes) / sum(ceil(row["bytes"] / TARGET_FILE_SIZE.default) + 1 for row in sizes)
 
 
 class SmallUpsertsMergeOnRead(SmallUpserts):
