@@ -81,7 +81,7 @@ class SmallUpserts(LakewrightKeys):
 
     def _files_of_allowed(self) -> float:
         """Data files by those allowed: what the target size calls for, and one more per partition."""
-        sizes = self.table.files().where("content = 0").groupBy("partition").agg(count("*").alias("files"), total("file_size_in_bytes").alias("bytes")).collect()
+        sizes = self.table.files().where("content = 'data'").groupBy("partition").agg(count("*").alias("files"), total("file_size_in_bytes").alias("bytes")).collect()
         return sum(row["files"] for row in sizes) / sum(ceil(row["bytes"] / TARGET_FILE_SIZE.default) + 1 for row in sizes)
 
 
