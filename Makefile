@@ -3,8 +3,10 @@ PYTHON ?= python3
 BIN := .venv/bin
 ENV := .venv/.installed
 PEER := .venv-peer/.installed
+KEYED := .venv-keyed/.installed
+KEYED_CASES := first-load upsert-100k upsert-recent upsert-1m read incremental small-upserts
 
-.PHONY: help demo test unit interop smoke lint types bench soak docs features clean
+.PHONY: help demo test unit interop smoke lint types bench bench-keys soak docs features clean
 
 help:
 	@echo "make demo       a short story on a small lake: create, append, overwrite, evolve, time travel"
@@ -13,6 +15,7 @@ help:
 	@echo "make lint       ruff, and whether generated pages are fresh"
 	@echo "make types      mypy --strict"
 	@echo "make bench      side-by-side runs against other writers"
+	@echo "make bench-keys those of keyed tables alone, against Hudi, Paimon and PyIceberg"
 	@echo "make soak       property tests with 500 examples each"
 	@echo "make docs       write the generated pages"
 	@echo "make features   which test shows which behaviour"
@@ -23,6 +26,9 @@ $(ENV): requirements.lock pyproject.toml scripts/setup.sh
 
 $(PEER): $(ENV) scripts/setup_peer.sh scripts/jars.txt
 	PYTHON=$(PYTHON) scripts/setup_peer.sh
+
+$(KEYED): $(ENV) scripts/setup_keyed_peers.sh scripts/jars.txt
+	PYTHON=$(PYTHON) scripts/setup_keyed_peers.sh
 
 demo: $(ENV)
 	$(BIN)/lakewright demo
@@ -45,8 +51,11 @@ lint: $(ENV)
 types: $(ENV)
 	$(BIN)/mypy
 
-bench: $(PEER)
+bench: $(PEER) $(KEYED)
 	$(BIN)/python -m bench
+
+bench-keys: $(PEER) $(KEYED)
+	$(BIN)/python -m bench $(KEYED_CASES:%=--case keys-%)
 
 soak: $(ENV)
 	HYPOTHESIS_PROFILE=soak LAKEWRIGHT_SOAK=1 $(BIN)/python -m pytest tests --ignore=tests/interop -m "soak or hypothesis" --timeout=14400
@@ -58,5 +67,5 @@ features: $(ENV)
 	$(BIN)/python scripts/features.py
 
 clean:
-	rm -rf .venv .venv-peer .jars .bench .mypy_cache .pytest_cache .ruff_cache .hypothesis build dist *.egg-info spark-warehouse metastore_db derby.log
+	rm -rf .venv .venv-peer .venv-keyed .jars .bench .mypy_cache .pytest_cache .ruff_cache .hypothesis build dist *.egg-info spark-warehouse metastore_db derby.log
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -11,6 +11,7 @@ from pathlib import Path
 from bench.cases import Case, Scale
 from bench.cases.all import CASES
 from bench.harness import CaseResult, run_case
+from bench.keyed_peers import ensure_keyed_peers
 from bench.peer import ensure_peer
 from bench.places import RESULTS, SCRATCH, WORK
 from bench.report import load, plot, save, table, verdicts
@@ -28,7 +29,10 @@ def main() -> None:
     out.parent.mkdir(parents=True, exist_ok=True)
     ensure_peer()
     results: dict[str, CaseResult] = {}
-    for name in arguments.case or CASES:
+    names = arguments.case or list(CASES)
+    if any(name.startswith("keys-") for name in names):
+        ensure_keyed_peers()
+    for name in names:
         begin = time.monotonic()
         case = only(CASES[name](scale), arguments.contender)
         if not case.entries:

@@ -12,4 +12,5 @@ LOGS = WORK / "logs"
 RESULTS = ROOT / "bench" / "results.json"
 
 PEER_PYTHON = ROOT / ".venv-peer" / "bin" / "python"
+KEYED_PYTHON = ROOT / ".venv-keyed" / "bin" / "python"
 JARS = ROOT / ".jars"

@@ -16,6 +16,7 @@ import psutil  # type: ignore[import-untyped]
 
 from bench.cases import Scale
 from bench.harness import CaseResult
+from bench.keyed_peers import HUDI, PAIMON
 from bench.peer import RUNTIME, peer_pyspark
 from bench.stats import paired_ratio
 from bench.targets import ALSO, TARGETS, Verdict, judge
@@ -130,4 +131,4 @@ def _machine() -> dict[str, Any]:
 
 def _versions() -> dict[str, str]:
     java = subprocess.run(["java", "-version"], capture_output=True, text=True).stderr.splitlines()[0]
-    return {**{name: importlib.metadata.version(name) for name in PACKAGES}, "iceberg-runtime": f"{RUNTIME} on pyspark {peer_pyspark()}", "java": java}
+    return {**{name: importlib.metadata.version(name) for name in PACKAGES}, "iceberg-runtime": f"{RUNTIME} on pyspark {peer_pyspark()}", "keyed-peers": f"{HUDI}, {PAIMON}", "java": java}

@@ -8,6 +8,7 @@ from bench.cases import Case, Scale
 from bench.cases.append import append, append_by_month
 from bench.cases.commit import commit_files, commit_history
 from bench.cases.compact import compact_fewer, compact_many
+from bench.cases.keyed import first_load, incremental, read_all, small_upserts, upsert_many, upsert_random, upsert_recent
 from bench.cases.memory import memory_files, memory_rows
 from bench.cases.plan import plan_and_open, sql_routing
 from bench.cases.row_level import (
@@ -40,4 +41,11 @@ CASES: dict[str, Callable[[Scale], Case]] = {
     "read-after-merge": read_after_merge,
     "compact-many": compact_many,
     "compact-fewer": compact_fewer,
+    "keys-first-load": first_load,
+    "keys-upsert-100k": upsert_random,
+    "keys-upsert-recent": upsert_recent,
+    "keys-upsert-1m": upsert_many,
+    "keys-read": read_all,
+    "keys-incremental": incremental,
+    "keys-small-upserts": small_upserts,
 }

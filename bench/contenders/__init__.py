@@ -6,7 +6,7 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
-from bench.places import PEER_PYTHON
+from bench.places import KEYED_PYTHON, PEER_PYTHON
 
 
 @dataclass(frozen=True)
@@ -24,3 +24,7 @@ LAKEWRIGHT_SQL = Contender("lakewright", "bench.contenders.lakewright_sql")
 ICEBERG_ROWS = Contender("iceberg-runtime", "bench.contenders.iceberg_rows", PEER_PYTHON)
 PYICEBERG = Contender("pyiceberg", "bench.contenders.pyiceberg")
 DELTA_RS = Contender("delta-rs", "bench.contenders.delta_rs")
+LAKEWRIGHT_KEYS = Contender("lakewright", "bench.contenders.lakewright_keys")
+HUDI = Contender("hudi", "bench.contenders.hudi", KEYED_PYTHON)
+PAIMON = Contender("paimon", "bench.contenders.paimon", KEYED_PYTHON)
+PYICEBERG_KEYS = Contender("pyiceberg", "bench.contenders.pyiceberg_keys")

@@ -8,7 +8,7 @@ from bench.cases import Scale
 from bench.harness import CaseResult
 from bench.report import load, plot, save, table, verdicts
 from bench.stats import paired_ratio
-from bench.targets import TARGETS, judge
+from bench.targets import TARGETS, Best, Figure, Target, judge
 
 
 def append(ours: list[float], floor: list[float]) -> CaseResult:
@@ -43,3 +43,12 @@ def test_results_are_kept_printed_and_drawn(tmp_path: Path) -> None:
     assert "pass" in verdicts(results)
     plot(results, tmp_path / "results.png")
     assert (tmp_path / "results.png").stat().st_size > 1000
+
+
+def test_the_best_peer_is_the_one_with_the_least_median_of_those_that_ran() -> None:
+    result = append([1.0] * 3, [4.0] * 3)
+    result.figures["hudi"] = {n: {"wall": wall} for n, wall in enumerate([1.0, 9.0, 9.0])}
+    target = Target("best", "append", Figure("lakewright", "wall"), Best(("hudi", "spark-parquet", "absent"), "wall"), 0.5)
+    assert [(v.ratio.median, v.passed) for v in judge({"append": result}, (target,))] == [(0.25, True)]
+    nobody = Target("best", "append", Figure("lakewright", "wall"), Best(("absent",), "wall"), 0.5)
+    assert judge({"append": result}, (nobody,)) == []
