@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from rich.console import Console
 from typer.testing import CliRunner
 
 from lakewright.cli.main import app
@@ -120,7 +121,7 @@ def test_an_update_whose_snapshot_is_rolled_back_meanwhile_is_planned_again(lake
 @pytest.mark.feature("H6")
 def test_commands(lake: Lake, three: tuple[Table, list[Any]], monkeypatch: pytest.MonkeyPatch) -> None:
     table, _ = three
-    monkeypatch.setenv("COLUMNS", "200")
+    monkeypatch.setattr("lakewright.cli.output.console", Console(width=200))
     run = CliRunner().invoke
     told = run(app, ["timeline", table.name, "--lake", lake.location, "-n", "2"])
     assert told.exit_code == 0 and told.output.count("append") == 2 and "completed" in told.output

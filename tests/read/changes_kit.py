@@ -78,8 +78,9 @@ class History:
     def __post_init__(self) -> None:
         modes = {f"write.{command}.mode": self.layout.mode for command in COMMANDS}
         schema = "k bigint not null, p string, v int"
-        key = ["k"] if self.layout.keyed else []
-        self.table = self.lake.create_table(f"changes.t{next(_names)}", schema, key=key, partition_by=["p"], format_version=self.layout.version, properties=modes)
+        self.table = self.lake.create_table(f"changes.t{next(_names)}", schema, partition_by=["p"], format_version=self.layout.version, properties=modes)
+        if self.layout.keyed:  # as other engines say it; a keyed table of ours would not take every statement drawn here
+            self.table.evolve_schema(key=["k"])
         self.head = State(columns=(("k", "k"), ("p", "p"), ("v", "v")))
 
     # Commits
