@@ -36,7 +36,7 @@ demo: $(ENV)
 test: lint types unit
 
 unit: $(ENV)
-	$(BIN)/python -m pytest tests --ignore=tests/interop -m "not soak" --numprocesses 2 --dist loadfile
+	$(BIN)/python -m pytest tests --ignore=tests/interop -m "not soak" --numprocesses 2 --dist loadfile --no-loadscope-reorder
 
 interop: $(PEER) smoke
 	$(BIN)/python -m pytest tests/interop

@@ -29,6 +29,19 @@ def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", "feature(*codes): the behaviours of the feature list that this test shows")
 
 
+# Files that take longest, begun first: of two workers neither then waits long for the other's last one.
+LONGEST = (
+    *("rows/test_row_properties", "faults/test_row_level_faults", "rows/test_merge", "read/test_changes", "keys/test_model", "source/test_write", "sql/test_queries"),
+    *("keys/test_upsert", "sql/test_row_statements", "maintain/test_compact_drawn", "maintain/test_compact", "docs/test_examples", "faults/test_kill", "test_connect"),
+    *("keys/test_index_record", "keys/test_engines", "keys/test_index", "faults/test_upserters", "write/test_engine", "keys/test_buckets", "properties/test_round_trip"),
+)
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    ranks = {f"tests/{name}.py": rank for rank, name in enumerate(LONGEST)}
+    items.sort(key=lambda item: ranks.get(item.nodeid.partition("::")[0], len(ranks)))
+
+
 @pytest.fixture(scope="session")
 def spark() -> Iterator[SparkSession]:
     session = local_session("lakewright-tests")

@@ -62,9 +62,8 @@ def run(lake: Lake, mode: str, batches: int) -> int:
     return compactor.result()
 
 
-@pytest.mark.parametrize("mode", ["copy-on-write", "merge-on-read"])
-def test_upserters_and_a_compactor(lake: Lake, mode: str) -> None:
-    run(lake, mode, batches=2)
+def test_upserters_and_a_compactor(lake: Lake) -> None:
+    run(lake, "merge-on-read", batches=2)
 
 
 @pytest.mark.soak

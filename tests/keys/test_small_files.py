@@ -20,8 +20,7 @@ def data_files(table: Table) -> list[Any]:
 
 
 @pytest.mark.feature("H8")
-@pytest.mark.parametrize("version", [2, 3])
-@pytest.mark.parametrize("mode", ["copy-on-write", "merge-on-read"])
+@pytest.mark.parametrize(("mode", "version"), [("copy-on-write", 3), ("merge-on-read", 2)])
 def test_upserts_in_a_row_leave_one_small_file_for_each_partition(lake: Lake, mode: str, version: int) -> None:
     table = keyed(lake, partition_by=["region"], format_version=version, properties={"write.merge.mode": mode})
     for start in range(0, 60, 10):

@@ -16,10 +16,11 @@ from tests.rows.kit import GRAFTED, MERGE_ON_READ, STREAMED, Layout, Trial, bag
 LAYOUTS = [
     Layout(MERGE_ON_READ, 2, True, False),
     Layout(MERGE_ON_READ, 3, False, True),
-    Layout(MERGE_ON_READ, 3, True, False),
-    Layout(GRAFTED, 3, False, True),
-    Layout(GRAFTED, 2, True, True),
-    Layout(STREAMED, 3, True, False),
+    Layout(GRAFTED, 3, True, True),
+    *(
+        pytest.param(layout, marks=pytest.mark.soak)
+        for layout in (Layout(MERGE_ON_READ, 3, True, False), Layout(GRAFTED, 3, False, True), Layout(GRAFTED, 2, True, True), Layout(STREAMED, 3, True, False))
+    ),
 ]
 COPY_ALL, COPY_NONE = {"compact_min_row_group_size": 0}, {"compact_copy_chunks": False}
 STATEMENTS = 2
