@@ -176,7 +176,7 @@ class Prepared:
         clauses = []
         if self.batch.has_deletes:
             clauses.append(Clause(When.MATCHED, Then.DELETE, f"{NEW}.{DELETED} AND {fresh}"))
-        if engine.takes_late and self.batch.has_deletes:
+        if self.batch.has_deletes and not engine.takes_latest:
             clauses.append(self._update({c: f"{NEW}.{quoted(c)}" for c in self._own_columns}, self._not_deleted(f"{NEW}.{RESET}", fresh), metadata))
         merged = self._function_values() if engine.function is not None else engine.values
         if merged:

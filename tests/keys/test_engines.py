@@ -118,6 +118,14 @@ def test_a_deletion_in_the_batch_leaves_nothing_of_the_row(lake: Lake) -> None:
     assert rows(table) == [(1, 5, 11, "c", None, None), (3, 2, 101, "x", None, None)]
 
 
+def test_the_first_row_after_a_deletion_is_a_new_first(lake: Lake) -> None:
+    table = table_with(lake, "first-row")
+    after(lake, table, (1, 1, 1, "x", None, None), (2, 1, 1, "x", None, None), at_once=True)
+    batch = [(1, 3, None, None, None, None, "D"), (1, 4, 7, "y", None, None, "U"), (1, 5, 8, "z", None, None, "U"), (2, 4, 9, "z", None, None, "U")]
+    table.upsert(records(lake, *batch, schema=WIDE + ", op string"), delete_when="op = 'D'")
+    assert rows(table) == [(1, 4, 7, "y", None, None), (2, 1, 1, "x", None, None)]
+
+
 @pytest.mark.parametrize(
     ("properties", "error", "told"),
     [
