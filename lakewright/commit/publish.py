@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import json
 import logging
 import random
 import time
@@ -10,13 +11,13 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from lakewright.commit.change import MetadataChange, SnapshotChange, Step
-from lakewright.commit.result import TOKEN, Commit, commit_of
+from lakewright.commit.result import TOKEN, TOKENS_TAKEN_IN, Commit, commit_of
 from lakewright.commit.snapshot import SnapshotBuilder
 from lakewright.commit.store import UNPUBLISHED, CommitRaced, NotAsked, PublishInterrupted, PublishUnclear, Requirement, Store, TableState
 from lakewright.commit.updates import Update, add_snapshot, apply, set_ref
 from lakewright.commit.validate import require_branch, validate
 from lakewright.errors import CatalogUnavailable, CommitConflict, CommitOutcomeUnknown, CommitRetriesExhausted, LakewrightError, TableExists
-from lakewright.format.metadata import Metadata, Snapshot
+from lakewright.format.metadata import MAIN, Metadata, Snapshot
 from lakewright.format.storage import explained
 from lakewright.options import RETRIES, RETRY_MAX_WAIT, RETRY_MIN_WAIT, RETRY_TOTAL, Options
 
@@ -32,11 +33,14 @@ class Published:
 
 
 def find_token(metadata: Metadata, branch: str, token: str | None) -> Snapshot | None:
-    """The snapshot of this branch's line that carries the token, if the write was already committed."""
-    head = metadata.refs.get(branch)
-    if token is None or head is None:
+    """The snapshot of this branch's line that carries the token, if the write was already committed; or the one of main that took it in."""
+    if token is None:
         return None
-    return next((s for s in metadata.ancestors(head["snapshot-id"]) if s.raw.get("summary", {}).get(TOKEN) == token), None)
+    line = metadata.ancestors(metadata.refs.get(branch, {}).get("snapshot-id"))
+    main = metadata.ancestors(metadata.refs.get(MAIN, {}).get("snapshot-id"))
+    written = (s for s in line if s.raw.get("summary", {}).get(TOKEN) == token)
+    taken_in = (s for s in main if token in json.loads(s.raw.get("summary", {}).get(TOKENS_TAKEN_IN, "[]")))
+    return next(written, None) or next(taken_in, None)
 
 
 def publish(

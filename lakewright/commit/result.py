@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from lakewright.format.metadata import Snapshot
 
 TOKEN = "lakewright.token"
+TOKENS_TAKEN_IN = "lakewright.tokens-taken-in"
 RUN_ID = "lakewright.run-id"
 COMMAND = "lakewright.command"
 COMPACT = "compact"

@@ -9,26 +9,23 @@ from operator import or_
 from typing import TYPE_CHECKING, Any
 
 from pyiceberg.schema import Schema
-from pyiceberg.types import DateType as IcebergDate
-from pyiceberg.types import IntegerType, LongType
 
 from lakewright.errors import ColumnNotFound, DuplicateKey, NullKey
 from lakewright.keys.combine import DELETED, RESET, combine
-from lakewright.keys.definition import Definition
+from lakewright.keys.definition import NEW, Definition
 from lakewright.keys.engines import Engine
 from lakewright.options import Options
 from lakewright.plan.names import did_you_mean, match_name
 from lakewright.plan.project import projected_columns
 from lakewright.plan.schema import Reconciled
 from lakewright.read.native import quoted
+from lakewright.read.prune import optional_schema
 from lakewright.rows.expressions import condition_of, explaining
 from lakewright.rows.kept import kept
-from lakewright.rows.merge_source import HASHED, RANGED, SOURCE_HASH, SOURCE_ROW, Index, MergeSource, SourceKey
+from lakewright.rows.merge_source import HASHED, RANGED, SOURCE_HASH, SOURCE_ROW, Index, MergeSource, SourceKey, worth_hashing
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
-
-KEY_HASH = "_lw_key_hash"
 
 
 @dataclass(frozen=True)
@@ -90,7 +87,7 @@ def _looked_at(rows: DataFrame, definition: Definition, keys: list[Column]) -> A
     ranged = _ranged(definition)
     low = [F.min(quoted(name)).alias(f"low{n}") for n, name in enumerate(ranged)]
     high = [F.max(quoted(name)).alias(f"high{n}") for n, name in enumerate(ranged)]
-    hashed = rows.groupBy(F.col(SOURCE_HASH).alias(KEY_HASH)).agg(F.count("*").alias("n"), F.count_if(is_null).alias("nulls"), *low, *high)
+    hashed = rows.groupBy(SOURCE_HASH).agg(F.count("*").alias("n"), F.count_if(is_null).alias("nulls"), *low, *high)
     bounds = [bound for n in range(len(ranged)) for bound in (F.min(f"low{n}").alias(f"low{n}"), F.max(f"high{n}").alias(f"high{n}"))]
     found = hashed.agg(F.coalesce(F.sum("n"), F.lit(0)).alias("rows"), F.coalesce(F.max("n"), F.lit(0)).alias("most"), F.coalesce(F.sum("nulls"), F.lit(0)).alias("nulls"), *bounds)
     return found.collect()[0]
@@ -112,14 +109,12 @@ def _ranges(found: Any, definition: Definition) -> dict[str, tuple[Any, Any] | N
 
 
 def _hashed(definition: Definition) -> tuple[SourceKey, ...]:
-    """The key's columns, unless it is one number, which Spark looks up as it is, or has a part that is no column."""
+    """The key's columns, unless it has a part that is none."""
     columns = [part.column for part in definition.key if part.column is not None and part.is_top_level]
     types = [_type(definition, name) for name in columns]
     if len(columns) < len(definition.key) or not all(isinstance(kind, HASHED) for kind in types):
         return ()
-    if len(columns) == 1 and isinstance(types[0], IntegerType | LongType | IcebergDate):
-        return ()
-    return tuple(SourceKey(part.column or "", kind, part.of("new")) for part, kind in zip(definition.key, types, strict=True))
+    return worth_hashing([SourceKey(part.column or "", kind, part.of(NEW)) for part, kind in zip(definition.key, types, strict=True)])
 
 
 def _type(definition: Definition, column: str) -> Any:
@@ -128,8 +123,6 @@ def _type(definition: Definition, column: str) -> Any:
 
 def record_schema(definition: Definition, given: Iterable[str], *, only_given: bool) -> Schema:
     """What records have to fit: the table's columns, or those of them that are given; all may be null here, as records of deletions are."""
-    from lakewright.read.prune import optional_schema
-
     names = list(given)
     for part in (*definition.key, *definition.ordering):
         for source in part.sources:

@@ -6,7 +6,6 @@ the table and combine the records of a batch, so both end in the same row.
 
 from __future__ import annotations
 
-import importlib
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -18,11 +17,12 @@ from sqlglot.errors import SqlglotError
 
 from lakewright.errors import ColumnNotFound, InvalidOption
 from lakewright.keys.definition import NEW, OLD, Definition, split
+from lakewright.keys.imports import PYTHON, imported, is_own
 from lakewright.options import MERGE_ENGINE, Options
 from lakewright.plan.names import did_you_mean, find_field, match_name, unquoted
 from lakewright.read.native import quoted
 
-LATEST, FIRST_ROW, PARTIAL_UPDATE, AGGREGATE, EXPRESSION, PYTHON = "latest", "first-row", "partial-update", "aggregate", "expression", "python"
+LATEST, FIRST_ROW, PARTIAL_UPDATE, AGGREGATE, EXPRESSION = "latest", "first-row", "partial-update", "aggregate", "expression"
 ENGINES = (LATEST, FIRST_ROW, PARTIAL_UPDATE, AGGREGATE, EXPRESSION)
 OF_COLUMN, OF_GROUP = "lakewright.merge.", "lakewright.merge.group."
 
@@ -56,8 +56,8 @@ def engine_of(definition: Definition, options: Options, columns: Iterable[str], 
     """The engine of a table for records with these columns, top-level ones of the table."""
     name = options[MERGE_ENGINE]
     merged = [column for column in columns if column not in definition.key_columns]
-    if function is not None or name.startswith(f"{PYTHON}:"):
-        return Engine(PYTHON, {}, function=function or _imported(name, definition.table))
+    if function is not None or is_own(name):
+        return Engine(PYTHON, {}, function=function or imported(name, "lakewright.merge-engine", definition.table))
     if name not in ENGINES:
         raise InvalidOption(f"lakewright.merge-engine of {definition.table} is {name!r}; it takes one of {', '.join(ENGINES)} or python:<module>:<function>.", table=definition.table)
     given = _given(definition, options.properties)
@@ -167,13 +167,3 @@ def _expression(column: str, text: str, definition: Definition) -> str:
                 column=column,
             )
     return parsed.sql(dialect="spark")
-
-
-def _imported(name: str, table: str) -> Function:
-    _, _, path = name.partition(":")
-    module, _, function = path.partition(":")
-    try:
-        found: Function = getattr(importlib.import_module(module), function)
-    except (ImportError, AttributeError, ValueError) as error:
-        raise InvalidOption(f"lakewright.merge-engine of {table} is {name!r}, which cannot be imported: {error}. Write it as python:<module>:<function>.", table=table) from None
-    return found

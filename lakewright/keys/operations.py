@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from enum import Enum
 from math import ceil
 from typing import TYPE_CHECKING, Any
@@ -25,7 +25,7 @@ from lakewright.keys.partitions import has_buckets, has_partitions, in_partition
 from lakewright.keys.postpone import emptied, is_postponed, postpone
 from lakewright.options import CHECK_NULLABILITY, DISTRIBUTION, MERGE_ENGINE, MERGE_SCHEMA, PARTITION_CHANGE, Options, resolve
 from lakewright.plan.names import match_name
-from lakewright.plan.request import MAIN, Clause, Command, IntoEmpty, RowRequest, Then, When, WriteMode, WriteRequest
+from lakewright.plan.request import MAIN, Clause, Command, IntoEmpty, Request, RowRequest, Then, When, WriteMode, WriteRequest
 from lakewright.plan.schema import reconcile
 from lakewright.plan.write_plan import most_rows
 from lakewright.read.native import quoted
@@ -53,7 +53,7 @@ SAVED = {WriteMode.APPEND: Operation.INSERT, WriteMode.OVERWRITE: Operation.OVER
 
 
 @dataclass(frozen=True)
-class KeyRequest:
+class KeyRequest(Request):
     """Records for a keyed table. delete_when: which of them delete their key's row. function: merges rows and records instead of the table's engine.
     takes_in: the head of the branch that postponed records are from."""
 
@@ -66,10 +66,6 @@ class KeyRequest:
     trust: bool = False
     arrange: Arrangement = NOT_ARRANGED
     takes_in: Snapshot | None = None
-    branch: str = MAIN
-    token: str | None = None
-    snapshot_properties: Mapping[str, str] = field(default_factory=dict)
-    options: Mapping[str, Any] = field(default_factory=dict)
 
     @property
     def common(self) -> dict[str, Any]:
@@ -110,7 +106,8 @@ class Prepared:
                 tx.write(self.plain(WriteMode.APPEND, into_empty=IntoEmpty.TABLE), self._first_rows(metadata))
             case _:
                 tx.change_rows(self._merge(metadata), self.batch.source)
-        if self.request.takes_in is not None:
+        wrote_nothing = any(commit.nothing_written for commit in tx.commits)
+        if self.request.takes_in is not None and not wrote_nothing:  # else no snapshot says that it was taken in
             tx.change(emptied(self.request.takes_in.snapshot_id))
 
     def _merge(self, metadata: Metadata) -> RowRequest:

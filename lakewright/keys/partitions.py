@@ -13,14 +13,15 @@ from pyiceberg.transforms import BucketTransform
 from lakewright.format.metadata import Metadata
 from lakewright.keys.definition import NEW, OLD, Definition
 from lakewright.plan.distribution import partition_fields
-from lakewright.plan.transform_columns import source_path, stays_in_partition, transformed
+from lakewright.plan.partition_scope import stays
+from lakewright.plan.transform_columns import source_path, transformed
 from lakewright.read.native import quoted
 from lakewright.rows.expressions import column_of
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
-MOVE, KEEP, ERROR = "move", "keep", "error"
+MOVE, KEEP = "move", "keep"
 
 
 def partition_is_of_key(metadata: Metadata, definition: Definition) -> bool:
@@ -35,7 +36,8 @@ def kept_in_partition(values: Mapping[str, Any], metadata: Metadata, definition:
     sources = {source_path(metadata.schema, f.source_id)[0] for _, f in partition_fields(metadata.spec)} & set(values)
     if policy == MOVE or not sources:
         return values
-    same = _same_partition(values, metadata)
+    given = {metadata.schema.find_field(c).field_id: column_of(value) for c, value in values.items()}
+    same = stays(metadata.schema, metadata.spec, given, lambda field: F.col(f"{OLD}.{quoted(field.name)}"))
     if policy == KEEP:
         return {c: F.when(same, column_of(value)).otherwise(F.col(f"{OLD}.{quoted(c)}")) if c in sources else value for c, value in values.items()}
     first = next(c for c in values if c in sources)
@@ -47,17 +49,6 @@ def kept_in_partition(values: Mapping[str, Any], metadata: Metadata, definition:
     )
     refused = F.raise_error(message)
     return {c: F.when(same, column_of(value)).otherwise(refused) if c == first else value for c, value in values.items()}
-
-
-def _same_partition(values: Mapping[str, Any], metadata: Metadata) -> Column:
-    same = []
-    for _, field in partition_fields(metadata.spec):
-        column, *path = source_path(metadata.schema, field.source_id)
-        if column in values:
-            old, new = column_of(f"{OLD}.{quoted(column)}"), column_of(values[column])
-            before, after = (reduce(lambda value, name: value.getField(name), path, value) for value in (old, new))
-            same.append(stays_in_partition(field.transform, metadata.schema.find_field(field.source_id).field_type, before, after))
-    return reduce(and_, same)
 
 
 def has_partitions(metadata: Metadata) -> bool:

@@ -9,9 +9,10 @@ from lakewright.commit.result import Commit
 from lakewright.commit.runs import new_run_id
 from lakewright.keys.buckets import first_buckets
 from lakewright.keys.operations import QUARANTINE, KeyRequest, Operation, Prepared, check_on_error, prepare
-from lakewright.keys.postpone import THROUGH, TO_DELETE, pending, pending_records
+from lakewright.keys.postpone import TO_DELETE, pending, pending_records, what_is_taken_in
 from lakewright.keys.quarantine import quarantined
 from lakewright.options import UPSERT_REPLANS, resolve
+from lakewright.plan.request import Request
 from lakewright.rows.expressions import explaining
 from lakewright.session import session_options
 from lakewright.transaction import Transaction, request_fields
@@ -22,8 +23,7 @@ if TYPE_CHECKING:
 
     from lakewright.table import Table
 
-SHARED = ("branch", "token", "snapshot_properties", "options")
-OWN = {f.name for f in fields(KeyRequest)} - set(SHARED)
+OWN = {f.name for f in fields(KeyRequest)} - {f.name for f in fields(Request)}
 
 
 def by_key(table: Table, operation: Operation, df: DataFrame, on_record_error: str = "fail", **given: Any) -> Commit:
@@ -66,5 +66,5 @@ def take_in(table: Table) -> Commit | None:
     add = first_buckets(table._state.metadata, sum(int(s.summary.get("added-records", "0")) for s in waiting), options, table.name)
     if add:
         table.evolve_partitions(add=add)
-    token, properties = f"postponed-{head.snapshot_id}", {THROUGH: str(head.snapshot_id)}
+    token, properties = f"postponed-{head.snapshot_id}", what_is_taken_in(waiting)
     return change_keys(table, KeyRequest(Operation.UPSERT, records, delete_when=TO_DELETE, takes_in=head, token=token, snapshot_properties=properties))

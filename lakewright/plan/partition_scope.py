@@ -1,20 +1,44 @@
-"""Rows by whether their partition is one of a given set."""
+"""Rows by their partition: whether it is one of a given set, and whether it stays the same when they get new values."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Mapping
+from functools import reduce
+from operator import and_
 from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
-from pyiceberg.types import IcebergType
+from pyiceberg.partitioning import PartitionSpec
+from pyiceberg.schema import Schema
+from pyiceberg.transforms import BucketTransform
+from pyiceberg.types import IcebergType, NestedField
 
 from lakewright.plan.distribution import partition_fields, with_partition_columns
 from lakewright.plan.partition_codes import code_column, is_counted
+from lakewright.plan.transform_columns import source_path, transformed
 from lakewright.plan.types import spark_type
 from lakewright.plan.write_plan import WritePlan
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
+    from pyspark.sql import Column, DataFrame
+
+
+def stays(schema: Schema, spec: PartitionSpec, values: Mapping[int, Column], old: Callable[[NestedField], Column]) -> Column:
+    """Whether a row that gets these values, by the id of their column, is of the same partition as before. Of a bucket's source only the
+    same value is taken to stay."""
+    from pyspark.sql import functions as F
+
+    same = []
+    for _, field in partition_fields(spec):
+        path = source_path(schema, field.source_id)
+        top = schema.find_field(path[0])
+        if top.field_id in values:
+            before, after = (reduce(lambda value, name: value.getField(name), path[1:], value) for value in (old(top), values[top.field_id]))
+            if not isinstance(field.transform, BucketTransform):
+                source_type = schema.find_field(field.source_id).field_type
+                before, after = (transformed(field.transform, source_type, value) for value in (before, after))
+            same.append(before.eqNullSafe(after))
+    return reduce(and_, same) if same else F.lit(True)
 
 
 def outside_partitions(plan: WritePlan, rows: DataFrame, partitions: Iterable[tuple[Any, ...]]) -> DataFrame:

@@ -15,6 +15,16 @@ if TYPE_CHECKING:
 MAIN = "main"
 
 
+@dataclass(frozen=True, kw_only=True)
+class Request:
+    """What every request has."""
+
+    branch: str = MAIN
+    token: str | None = None
+    snapshot_properties: Mapping[str, str] = field(default_factory=dict)
+    options: Mapping[str, Any] = field(default_factory=dict)
+
+
 class WriteMode(Enum):
     APPEND = "append"
     OVERWRITE = "overwrite"
@@ -27,7 +37,7 @@ class IntoEmpty(Enum):
 
 
 @dataclass(frozen=True)
-class WriteRequest:
+class WriteRequest(Request):
     """A write of a DataFrame. `where` limits an overwrite; None means the whole table.
 
     keys_checked: whether the rows of a keyed table are known to have one row for each key. into_empty: the rows, or their partitions,
@@ -43,10 +53,6 @@ class WriteRequest:
     arranged: SortOrder | None = None
     called: str | None = None
     makes_branch: bool = False
-    branch: str = MAIN
-    token: str | None = None
-    snapshot_properties: Mapping[str, str] = field(default_factory=dict)
-    options: Mapping[str, Any] = field(default_factory=dict)
 
     @property
     def name(self) -> str:
@@ -85,11 +91,12 @@ class Clause:
 
 
 @dataclass(frozen=True)
-class RowRequest:
+class RowRequest(Request):
     """A DELETE or UPDATE of the rows `where` selects (one clause says what happens to them), or a MERGE of a source.
 
     called: the operation on keys that this is, if it is one: those are always serializable, since a key must not come in twice.
-    only_new: a source row with a match is an error. unique: fields of which no two inserted rows may have the same values. grown_by: rows whose columns the table is to have under merge-schema.
+    only_new: a source row with a match is an error. unique: fields of which no two inserted rows may have the same values.
+    grown_by: rows whose columns the table is to have under merge-schema.
     """
 
     command: Command
@@ -103,10 +110,6 @@ class RowRequest:
     only_new: bool = False
     unique: tuple[int, ...] = ()
     grown_by: DataFrame | None = None
-    branch: str = MAIN
-    token: str | None = None
-    snapshot_properties: Mapping[str, str] = field(default_factory=dict)
-    options: Mapping[str, Any] = field(default_factory=dict)
 
     @property
     def name(self) -> str:
@@ -118,11 +121,7 @@ class RowRequest:
         return self.called is not None or bool(self.unique)
 
 @dataclass(frozen=True)
-class CompactRequest:
+class CompactRequest(Request):
     """A compaction of the files that may hold rows `where` selects; None: of all."""
 
     where: str | Column | None = None
-    branch: str = MAIN
-    token: str | None = None
-    snapshot_properties: Mapping[str, str] = field(default_factory=dict)
-    options: Mapping[str, Any] = field(default_factory=dict)

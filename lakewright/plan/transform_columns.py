@@ -76,13 +76,6 @@ def with_transform(df: DataFrame, name: str, transform: Transform, source_type: 
     return df.withColumn(name, F.when(column.isNotNull(), F.col(name).bitwiseAND(F.lit(0x7FFFFFFF)) % F.lit(transform.num_buckets)))
 
 
-def stays_in_partition(transform: Transform, source_type: IcebergType, old: Column, new: Column) -> Column:  # type: ignore[type-arg]
-    """Whether both values are of one partition; for buckets, whether they are the same, which is enough."""
-    if isinstance(transform, BucketTransform):
-        return old.eqNullSafe(new)
-    return transformed(transform, source_type, old).eqNullSafe(transformed(transform, source_type, new))
-
-
 def transformed(transform: Transform, source_type: IcebergType, column: Column) -> Column:  # type: ignore[type-arg]
     """The result of any transform but bucket, which takes more than an expression."""
     from pyspark.sql import functions as F

@@ -128,6 +128,10 @@ def hashed_keys(request: RowRequest, keys: list[SourceKey]) -> tuple[SourceKey, 
     """The keys if ON is nothing but equalities of columns, and they are more than one number, which Spark looks up as it is."""
     if len(keys) != len(_conjuncts(request)) or not all(sqlglot.parse_one(key.expression, dialect="spark").key == "column" for key in keys):
         return ()
+    return worth_hashing(keys)
+
+
+def worth_hashing(keys: Sequence[SourceKey]) -> tuple[SourceKey, ...]:
     return () if len(keys) == 1 and isinstance(keys[0].column_type, IntegerType | LongType | DateType) else tuple(keys)
 
 

@@ -4,15 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from enum import Enum
-from functools import reduce
-from operator import and_
 from typing import TYPE_CHECKING
 
 from pyiceberg.types import NestedField
 
 from lakewright.plan.delta import COPY_ON_WRITE, MOVE, UPDATE
-from lakewright.plan.distribution import partition_fields
-from lakewright.plan.transform_columns import source_path, stays_in_partition
+from lakewright.plan.partition_scope import stays
+from lakewright.plan.transform_columns import source_path
 from lakewright.read.scan import FileScan
 
 if TYPE_CHECKING:
@@ -45,21 +43,7 @@ def update_action(context: RowContext, moves: Moves, values: Mapping[int, Column
 
     if moves is not Moves.SOME:
         return F.lit(UPDATE if moves is Moves.NONE else MOVE)
-    return F.when(stays(context, values, old), F.lit(UPDATE)).otherwise(F.lit(MOVE))
-
-
-def stays(context: RowContext, values: Mapping[int, Column], old: Callable[[NestedField], Column]) -> Column:
-    """Whether a row with these values is of the same partition as before."""
-    from pyspark.sql import functions as F
-
-    schema, same = context.schema, []
-    for _, field in partition_fields(context.write.spec):
-        top = schema.find_field(top_level(context, field.source_id))
-        if top.field_id in values:
-            path = source_path(schema, field.source_id)[1:]
-            before, after = (reduce(lambda value, name: value.getField(name), path, value) for value in (old(top), values[top.field_id]))
-            same.append(stays_in_partition(field.transform, schema.find_field(field.source_id).field_type, before, after))
-    return reduce(and_, same) if same else F.lit(True)
+    return F.when(stays(context.schema, context.write.spec, values, old), F.lit(UPDATE)).otherwise(F.lit(MOVE))
 
 
 def top_level(context: RowContext, field_id: int) -> int:

@@ -36,8 +36,9 @@ def fold(context: RowContext, made: Materialised) -> tuple[Materialised, tuple[F
     for path in folded:
         try_delete(context.state.io, path)
     kept = tuple(file for file in made.added if file.file_path not in folded)
-    rows = sum(scan.data_file.record_count for scan in gone)
-    return replace(made, added=(*kept, *(file for files in done.files for file in files)), copied=made.copied + rows), gone
+    combined = [file for files in done.files for file in files]
+    carried = sum(file.record_count for file in combined) - sum(file.record_count for file in made.added if file.file_path in folded)
+    return replace(made, added=(*kept, *combined), copied=made.copied + carried), gone
 
 
 def _small_files(context: RowContext, made: Materialised, sizing: Sizing, partitions: Any) -> dict[tuple[Any, ...], list[FileScan]]:

@@ -83,6 +83,18 @@ def test_what_lands_while_records_are_taken_in_waits_for_the_next(lake: Lake, mo
     assert rows(table) == [A, B] and take_in(table) is None
 
 
+def test_a_token_of_what_was_taken_in_is_known(lake: Lake) -> None:
+    """The branch that carried it is gone by then; the batch must not come twice."""
+    properties = {"lakewright.merge-engine": "aggregate", "lakewright.merge.n": "sum"}
+    table = in_mode(lake, "postpone", schema="id bigint, n bigint, at int", properties=properties)
+    batch = records(lake, (1, 5, 1, "U"), (2, 7, 1, "U"), (2, None, 2, "D"), schema="id bigint, n bigint, at int, op string")
+    for _ in range(2):
+        table.upsert(batch, delete_when="op = 'D'", token="b1")
+        take_in(table)
+    again = table.upsert(batch, delete_when="op = 'D'", token="b1")
+    assert rows(table) == [(1, 5, 1)] and take_in(table) is None and again.snapshot_id == table.history().collect()[-1].snapshot_id
+
+
 def test_counts_of_postponed_records_are_kept(lake: Lake) -> None:
     properties = {"lakewright.merge-engine": "aggregate", "lakewright.merge.n": "count"}
     table = in_mode(lake, "postpone", schema="id bigint, n bigint, at int", properties=properties)

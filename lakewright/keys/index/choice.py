@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -13,6 +12,7 @@ from pyiceberg.transforms import BucketTransform
 
 from lakewright.errors import InvalidOption
 from lakewright.keys.definition import Definition
+from lakewright.keys.imports import imported, is_own
 from lakewright.keys.index.partitions import PartitionIndex
 from lakewright.keys.index.ranges import RangeIndex
 from lakewright.keys.index.record.index import RecordIndex
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from lakewright.rows.merge_source import MergeSource
     from lakewright.rows.row_plan import RowContext
 
-AUTO, RANGE, BUCKET, RECORD, PYTHON = "auto", "range", "bucket", "record", "python"
+AUTO, RANGE, BUCKET, RECORD = "auto", "range", "bucket", "record"
 INDEXES = (AUTO, RANGE, BUCKET, RECORD)
 
 
@@ -42,7 +42,7 @@ def index_of(definition: Definition, options: Options) -> Index:
             return BucketIndex(definition)
         case "record":
             return Chain((first, RangeIndex(definition), RecordIndex(definition)))
-    return Chain((first, Own(name, imported(name, definition)(definition))))
+    return Chain((first, Own(name, own_index(name, definition)(definition))))
 
 
 @dataclass(frozen=True)
@@ -87,7 +87,7 @@ def check_index(definition: Definition, options: Options, spec: PartitionSpec) -
     if name == BUCKET:
         require_bucket(definition, spec, definition.schema)
     elif name not in INDEXES:
-        imported(name, definition)
+        own_index(name, definition)
 
 
 def require_bucket(definition: Definition, spec: PartitionSpec, schema: Schema) -> None:
@@ -100,16 +100,11 @@ def require_bucket(definition: Definition, spec: PartitionSpec, schema: Schema) 
         )
 
 
-def imported(name: str, definition: Definition) -> Callable[[Definition], Index]:
+def own_index(name: str, definition: Definition) -> Callable[[Definition], Index]:
     """The class of `python:<module>:<class>`, which takes the table's Definition."""
-    kind, _, path = name.partition(":")
-    if kind != PYTHON:
+    if not is_own(name):
         raise InvalidOption(f"lakewright.index of {definition.table} is {name!r}; it takes one of {', '.join(INDEXES)} or python:<module>:<class>.", table=definition.table)
-    module, _, called = path.partition(":")
-    try:
-        found: Callable[[Definition], Index] = getattr(importlib.import_module(module), called)
-    except (ImportError, AttributeError, ValueError) as error:
-        raise InvalidOption(f"lakewright.index of {definition.table} is {name!r}, which cannot be imported: {error}. Write it as python:<module>:<class>.", table=definition.table) from None
+    found: Callable[[Definition], Index] = imported(name, "lakewright.index", definition.table)
     if not callable(getattr(found, "candidates", None)):
         raise InvalidOption(f"lakewright.index of {definition.table} is {name!r}, which has no method candidates(context, source, files).", table=definition.table)
     return found
