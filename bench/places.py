@@ -8,6 +8,7 @@ ROOT = Path(__file__).resolve().parent.parent
 WORK = ROOT / ".bench"
 DATA = WORK / "data"
 SCRATCH = WORK / "scratch"
+LOADED = WORK / "loaded"
 LOGS = WORK / "logs"
 RESULTS = ROOT / "bench" / "results.json"
 

@@ -16,7 +16,7 @@ from lakewright.commit.result import Commit, nothing_written
 from lakewright.commit.store import Store, open_store
 from lakewright.config import LakeConfig, absolute, resolve_lake
 from lakewright.errors import InvalidOption, TableExists, TableNotFound
-from lakewright.keys.operations import SAVED, KeyRequest, Operation
+from lakewright.keys.request import SAVED, KeyRequest, Operation
 from lakewright.keys.run import change_keys, first_records
 from lakewright.making import Shape
 from lakewright.options import resolve

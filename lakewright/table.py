@@ -24,7 +24,7 @@ from lakewright.keys.arrange import Arrangement, Partitioner
 from lakewright.keys.engines import Function
 from lakewright.keys.guard import within_keys
 from lakewright.keys.index.record.pointer import drop_index
-from lakewright.keys.operations import Operation
+from lakewright.keys.request import Operation
 from lakewright.keys.run import by_key, take_in
 from lakewright.maintain import rollback, savepoints
 from lakewright.maintain.compact import compact, in_background

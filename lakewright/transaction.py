@@ -7,7 +7,7 @@ written when they are given; readers see nothing until the end.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 from types import TracebackType
@@ -22,6 +22,7 @@ from lakewright.commit.store import UNPUBLISHED, TableState
 from lakewright.commit.updates import apply
 from lakewright.commit.validate import require_branch
 from lakewright.errors import CommitOutcomeUnknown, InvalidOption, StalePlan, UnsupportedOperation
+from lakewright.format.data_file import DataFile
 from lakewright.format.metadata import MAIN, Metadata
 from lakewright.format.storage import delete_file, delete_tree, explained, prune_empty_folders
 from lakewright.keys.changes import with_key_rules
@@ -35,17 +36,19 @@ from lakewright.plan.emptiness import has_rows, require_empty, scope_of
 from lakewright.plan.keys import is_keyed
 from lakewright.plan.overwrite import Replacement, plan_replacement, replaced_partitions
 from lakewright.plan.planner import plan_write
-from lakewright.plan.request import CompactRequest, IntoEmpty, RowRequest, Then, WriteMode, WriteRequest
+from lakewright.plan.request import CompactRequest, IntoEmpty, RowRequest, Then, WriteMode, WriteRequest, Written
 from lakewright.plan.schema import Reconciled, project, reconcile, replace_schema
 from lakewright.plan.write_plan import WritePlan
 from lakewright.progress import Progress, summary
+from lakewright.read.frame import to_dataframe
+from lakewright.read.scan import FileScan, Scan
 from lakewright.rows.change_rows import plan_change
 from lakewright.rows.execute import MODE, change_rows
 from lakewright.rows.merge import plan_merge
 from lakewright.rows.merge_source import MergeSource
 from lakewright.rows.row_plan import RowContext, RowPlan
 from lakewright.session import session_options
-from lakewright.write.engine import ARROW, choose_engine, write_files
+from lakewright.write.engine import ARROW, choose_engine, running, write_files
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -208,6 +211,7 @@ class Transaction:
                 rows = replacement.with_kept(rows, name)
         with self._progress.phase("write"):
             files = write_files(plan, rows)
+            said = self._checked(request, files)
             if request.mode is WriteMode.OVERWRITE_PARTITIONS:
                 replacement, kept = replaced_partitions(self.lake.spark, self.state, self._working, head, plan, files)
                 files = files + kept
@@ -231,11 +235,18 @@ class Transaction:
             partitions=scope,
             rows_read=request.into_empty is not None,
             token=request.token,
-            properties={**self.lake.snapshot_properties(), **request.snapshot_properties},
+            properties={**self.lake.snapshot_properties(), **request.snapshot_properties, **said},
             command=request.called,
             is_always_serializable=request.keys_checked,
             makes_branch=request.makes_branch,
         )
+
+    def _checked(self, request: WriteRequest, files: Sequence[DataFile]) -> Mapping[str, str]:
+        if request.checked is None:
+            return {}
+        with running(self.lake.spark, f"lakewright-{self.run_id}", self.state.name):
+            scan = Scan(None, tuple(FileScan(file, 0, None) for file in files))
+            return request.checked(Written(self.state.io, files, lambda: to_dataframe(self.lake.spark, self.state.io, self._working, scan)))
 
     def _changed(self, request: RowRequest, source: MergeSource | None, options: Options, run: Run) -> SnapshotChange | None:
         takes_all = source is not None and any(clause.values is None for clause in request.clauses if clause.then is not Then.DELETE)

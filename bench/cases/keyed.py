@@ -11,18 +11,18 @@ from bench.keyed_data import orders, random_updates, recent_changes, small_batch
 
 COW, MOR = "lakewright", "lakewright-mor"
 COPYING_PEERS = ("hudi-record", "hudi-bucket", "pyiceberg")
-MERGING_PEERS = ("hudi-mor", "paimon-fixed", "paimon-dynamic")
+MERGING_PEERS = ("paimon-fixed", "paimon-dynamic")
 # PyIceberg holds table and changes in memory and compares them in Python: beyond this a round takes minutes.
 PYICEBERG_MOST_ROWS = 1_000_000
 WARM_UP_BATCHES = 5
-# Seven JVMs live side by side.
-ENVIRONMENT = {"BENCH_DRIVER_MEMORY": "2g"}
+# Six JVMs live side by side; with 2 GiB Hudi's record index does not get through its first load.
+ENVIRONMENT = {"BENCH_DRIVER_MEMORY": "3g"}
 
 Given = dict[str, Any]
 
 
 def first_load(scale: Scale) -> Case:
-    entries = [entry for entry in _all(scale, _given(scale, LOAD, [])) if entry.name not in (MOR, "hudi-mor")]
+    entries = [entry for entry in _all(scale, _given(scale, LOAD, [])) if entry.name != MOR]
     return Case("keys-first-load", f"first load of {scale.rows:,} rows by month", tuple(entries), agreed, environment=ENVIRONMENT)
 
 
@@ -72,7 +72,7 @@ def _given(scale: Scale, task: str, changes: list[str]) -> Given:
 def _all(scale: Scale, given: Given) -> list[Entry]:
     contenders: list[tuple[Contender, str, str]] = [
         (LAKEWRIGHT_KEYS, "cow", COW), (LAKEWRIGHT_KEYS, "mor", MOR),
-        (HUDI, "cow-record", "hudi-record"), (HUDI, "cow-bucket", "hudi-bucket"), (HUDI, "mor-bucket", "hudi-mor"),
+        (HUDI, "cow-record", "hudi-record"), (HUDI, "cow-bucket", "hudi-bucket"),
         (PAIMON, "fixed-bucket", "paimon-fixed"), (PAIMON, "dynamic-bucket", "paimon-dynamic"),
     ]
     if scale.rows <= PYICEBERG_MOST_ROWS:

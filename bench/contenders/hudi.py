@@ -17,7 +17,6 @@ BUCKET_INDEX = {"hoodie.index.type": "BUCKET", "hoodie.bucket.index.num.buckets"
 
 
 class Hudi(KeyedSpark):
-    table_type = "COPY_ON_WRITE"
     index = RECORD_INDEX
 
     def __init__(self, scratch: Path) -> None:
@@ -42,7 +41,7 @@ class Hudi(KeyedSpark):
     def _write(self, files: list[str], operation: str, mode: str) -> None:
         options = {
             "hoodie.table.name": "orders",
-            "hoodie.datasource.write.table.type": self.table_type,
+            "hoodie.datasource.write.table.type": "COPY_ON_WRITE",
             "hoodie.datasource.write.operation": operation,
             "hoodie.datasource.write.recordkey.field": KEY,
             "hoodie.datasource.write.partitionpath.field": PARTITION,
@@ -72,8 +71,4 @@ class HudiBucket(Hudi):
     index = BUCKET_INDEX
 
 
-class HudiMergeOnRead(HudiBucket):
-    table_type = "MERGE_ON_READ"
-
-
-JOBS: dict[str, type[Job]] = {"cow-record": Hudi, "cow-bucket": HudiBucket, "mor-bucket": HudiMergeOnRead}
+JOBS: dict[str, type[Job]] = {"cow-record": Hudi, "cow-bucket": HudiBucket}

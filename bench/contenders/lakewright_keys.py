@@ -23,6 +23,7 @@ EARLY, LATE, WINDOW = 5, 50, 2
 
 class LakewrightKeys(KeyedSpark):
     mode = COPY_ON_WRITE
+    is_peer = False
 
     def create(self) -> None:
         properties = {f"write.{command}.mode": self.mode for command in ("delete", "update", "merge")}

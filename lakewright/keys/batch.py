@@ -59,14 +59,8 @@ def read_batch(
     rows = rows.withColumns({column: F.expr(text).cast(rows.schema[column].dataType) for column, text in engine.first.items()}) if engine.first else rows
     keys = [F.expr(part.of(None)) for part in definition.key]
     rows = kept(rows.withColumn(SOURCE_HASH, F.xxhash64(*keys)), eager=False)
-    found = _looked_at(rows, definition, keys)
-    if found["nulls"]:
-        raise NullKey(
-            f"{found['nulls']} of {found['rows']} records for {table} have no key ({', '.join(part.text for part in definition.key)} is null); filter them out, "
-            "or give on_record_error='quarantine' to set them aside. Nothing was written.",
-            table=table,
-            column=definition.key[0].text,
-        )
+    found = looked_at(rows, definition)
+    require_keys(found["nulls"], found["rows"], definition)
     ranges = _ranges(found, definition)
     count = found["rows"]
     if count and found["most"] > 1:
@@ -79,18 +73,30 @@ def read_batch(
     return Batch(source, columns, found["rows"], delete_when is not None)
 
 
-def _looked_at(rows: DataFrame, definition: Definition, keys: list[Column]) -> Any:
-    """Number of records, of those without a key, the most that may share one, and the range of each key column; all in the job that keeps them."""
+def looked_at(rows: DataFrame, definition: Definition) -> Any:
+    """Number of records, of those without a key, the most that may share one, and the range of each key column."""
     from pyspark.sql import functions as F
 
+    keys = [F.expr(part.of(None)) for part in definition.key]
     is_null = reduce(or_, (key.isNull() for key in keys))
     ranged = _ranged(definition)
     low = [F.min(quoted(name)).alias(f"low{n}") for n, name in enumerate(ranged)]
     high = [F.max(quoted(name)).alias(f"high{n}") for n, name in enumerate(ranged)]
-    hashed = rows.groupBy(SOURCE_HASH).agg(F.count("*").alias("n"), F.count_if(is_null).alias("nulls"), *low, *high)
+    hashed = rows.groupBy(F.xxhash64(*keys)).agg(F.count("*").alias("n"), F.count_if(is_null).alias("nulls"), *low, *high)
     bounds = [bound for n in range(len(ranged)) for bound in (F.min(f"low{n}").alias(f"low{n}"), F.max(f"high{n}").alias(f"high{n}"))]
     found = hashed.agg(F.coalesce(F.sum("n"), F.lit(0)).alias("rows"), F.coalesce(F.max("n"), F.lit(0)).alias("most"), F.coalesce(F.sum("nulls"), F.lit(0)).alias("nulls"), *bounds)
     return found.collect()[0]
+
+
+def require_keys(nulls: int, of: int, definition: Definition) -> None:
+    """Raise NullKey if a record has none."""
+    if nulls:
+        raise NullKey(
+            f"{nulls} of {of} records for {definition.table} have no key ({', '.join(part.text for part in definition.key)} is null); filter them out, "
+            "or give on_record_error='quarantine' to set them aside. Nothing was written.",
+            table=definition.table,
+            column=definition.key[0].text,
+        )
 
 
 def _has_duplicates(rows: DataFrame, keys: list[Column]) -> bool:

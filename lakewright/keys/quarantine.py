@@ -12,7 +12,7 @@ from lakewright.commit.runs import new_run_id
 from lakewright.commit.store import TableState
 from lakewright.errors import TypeMismatch
 from lakewright.keys.definition import Definition, definition_of
-from lakewright.keys.operations import KeyRequest, Operation
+from lakewright.keys.request import KeyRequest, Operation
 from lakewright.plan.conversion import Cast, checked, lossless
 from lakewright.plan.names import match_name
 from lakewright.plan.project import fitting

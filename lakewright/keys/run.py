@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import logging
+from collections.abc import Callable
 from dataclasses import fields
 from typing import TYPE_CHECKING, Any
 
 from lakewright.commit.result import Commit
 from lakewright.commit.runs import new_run_id
 from lakewright.keys.buckets import first_buckets
-from lakewright.keys.operations import QUARANTINE, KeyRequest, Operation, Prepared, check_on_error, prepare
+from lakewright.keys.first_load import FirstLoad, LookFirst, may_load_first
+from lakewright.keys.operations import Prepared, prepare
 from lakewright.keys.postpone import TO_DELETE, pending, pending_records, what_is_taken_in
 from lakewright.keys.quarantine import quarantined
+from lakewright.keys.request import QUARANTINE, Fitted, KeyRequest, Operation, check_on_error, fit
 from lakewright.options import UPSERT_REPLANS, resolve
 from lakewright.plan.request import Request
 from lakewright.rows.expressions import explaining
@@ -23,6 +27,7 @@ if TYPE_CHECKING:
 
     from lakewright.table import Table
 
+log = logging.getLogger("lakewright")
 OWN = {f.name for f in fields(KeyRequest)} - {f.name for f in fields(Request)}
 
 
@@ -37,22 +42,36 @@ def by_key(table: Table, operation: Operation, df: DataFrame, on_record_error: s
 
 def change_keys(table: Table, request: KeyRequest) -> Commit:
     table.refresh()
-    return table._planned(request.operation.value, prepared(table, request).run, request.options, UPSERT_REPLANS)
+    fitted = fitted_to(table, request)
+
+    def planned(step: Callable[[Transaction], None]) -> Commit:
+        return table._planned(request.operation.value, step, request.options, UPSERT_REPLANS)
+
+    if may_load_first(fitted, table._state.metadata):
+        try:
+            return planned(FirstLoad(fitted).run)
+        except LookFirst:
+            log.info("records for %s have to be looked at and combined before they are written", table.name)
+    return planned(prepared(table, fitted).run)
 
 
 def first_records(table: Table, request: KeyRequest) -> Commit:
     """Make a table, which is not published yet, with its first rows in one commit."""
-    records = prepared(table, request)
+    records = prepared(table, fitted_to(table, request))
     with Transaction(table._lake, table._state, operation=request.operation.value) as tx:
         records.run(tx)
     table._state = tx.state
     return tx.commit
 
 
-def prepared(table: Table, request: KeyRequest) -> Prepared:
-    spark = table._lake.spark
-    with running(spark, f"lakewright-{new_run_id()}", table.name), explaining("batch", table.name):
-        return prepare(request, table._state.metadata, session_options(spark), table.name)
+def fitted_to(table: Table, request: KeyRequest) -> Fitted:
+    with explaining("batch", table.name):
+        return fit(request, table._state.metadata, session_options(table._lake.spark), table.name)
+
+
+def prepared(table: Table, fitted: Fitted) -> Prepared:
+    with running(table._lake.spark, f"lakewright-{new_run_id()}", table.name), explaining("batch", table.name):
+        return prepare(fitted)
 
 
 def take_in(table: Table) -> Commit | None:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 from typing import TYPE_CHECKING, Any
 
+from pyiceberg.io import FileIO
 from pyiceberg.table.sorting import SortOrder
+
+from lakewright.format.data_file import DataFile
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -37,12 +40,22 @@ class IntoEmpty(Enum):
 
 
 @dataclass(frozen=True)
+class Written:
+    """Files that are not committed yet, and what reads their rows."""
+
+    io: FileIO
+    files: Sequence[DataFile]
+    rows: Callable[[], DataFrame]
+
+
+@dataclass(frozen=True)
 class WriteRequest(Request):
     """A write of a DataFrame. `where` limits an overwrite; None means the whole table.
 
     keys_checked: whether the rows of a keyed table are known to have one row for each key. into_empty: the rows, or their partitions,
     may only go where there are none. arranged: an order for these rows other than the table's. makes_branch: a branch
-    that is not there begins with them.
+    that is not there begins with them. checked: looks at what was written and may refuse it;
+    what it says goes to the snapshot.
     """
 
     mode: WriteMode
@@ -53,6 +66,7 @@ class WriteRequest(Request):
     arranged: SortOrder | None = None
     called: str | None = None
     makes_branch: bool = False
+    checked: Callable[[Written], Mapping[str, str]] | None = None
 
     @property
     def name(self) -> str:

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 LARGE = 2  # times the target size: past it the row groups of a file are shared out among tasks
-FEW = 16  # targets that are told apart by an expression; a join of more needs a job for its broadcast
+FEW = 32  # targets that are told apart by an expression; a join of more needs a job for its broadcast
 FIRST_ROW = "_lw_first_row"
 _KEY, _FROM, _UPTO = "_lw_key", "_lw_from", "_lw_upto"
 
@@ -45,10 +45,19 @@ def with_targets(spark: SparkSession, targets: Sequence[TargetFile], names: Mapp
 
 
 def _by_expression(targets: Sequence[TargetFile], called: Sequence[str], rows: DataFrame) -> DataFrame:
-    cases = [f"when {PATH} = {_sql_text(name)} and {POSITION} between {start} and {end - 1} then {n}" for n, (name, (start, end)) in enumerate(zip(called, _positions(targets), strict=True))]
-    number = "0" if len(targets) == 1 else f"case {' '.join(cases)} end"
+    number = "0" if len(targets) == 1 else _number_of_part(targets, called) if any(target.row_groups for target in targets) else _number_of_file(called)
     first_rows = ", ".join("null" if first is None else str(first) for first in _first_row_ids(targets))
     return rows.selectExpr("*", f"{number} as {FILE}", f"bigint(get(array({first_rows}), {FILE})) as {FIRST_ROW}")
+
+
+def _number_of_file(called: Sequence[str]) -> str:
+    return f"int(array_position(array({', '.join(map(_sql_text, called))}), {PATH})) - 1"
+
+
+def _number_of_part(targets: Sequence[TargetFile], called: Sequence[str]) -> str:
+    places = enumerate(zip(called, _positions(targets), strict=True))
+    cases = [f"when {PATH} = {_sql_text(name)} and {POSITION} between {start} and {end - 1} then {n}" for n, (name, (start, end)) in places]
+    return f"case {' '.join(cases)} end"
 
 
 def _by_join(spark: SparkSession, targets: Sequence[TargetFile], called: Sequence[str], rows: DataFrame) -> DataFrame:

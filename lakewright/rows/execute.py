@@ -82,7 +82,7 @@ def _change(context: RowContext, request: RowRequest, plan: RowPlan, made: Mater
         added=(*made.added, *made.deletes),
         removed=gone,
         removed_vectors=vectors | made.superseded_vectors,
-        touched=made.touched | plan.relied | {f.data_file.file_path for f in plan.whole},
+        touched=made.touched | (made.matched if plan.relies_on_matches else frozenset()) | {f.data_file.file_path for f in plan.whole},
         rows_read=True,
         branch=request.branch,
         read_snapshot_id=context.head.snapshot_id if context.head else None,

@@ -92,7 +92,8 @@ def assignments(
         if steps is None:
             raise SchemaError(f"The {what} of {table} assigns {path!r}, which is inside a list or map; assign {top.name!r} as a whole.", table=table, column=path)
         found.setdefault(top.field_id, []).append((steps, fitted))
-    return {f.field_id: _with_fields(old(f), f.field_type, found[f.field_id]) for f in schema.fields if f.field_id in found}
+    new = {f: found[f.field_id] for f in schema.fields if f.field_id in found}
+    return {f.field_id: _with_fields(old(f), f.field_type, values) if values[0][0] else values[0][1] for f, values in new.items()}
 
 
 def _target(name: str, schema: Schema, alias: str | None, table: str) -> str:

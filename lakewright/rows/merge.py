@@ -30,7 +30,7 @@ from lakewright.read.native import quoted
 from lakewright.read.scan import FileScan, plan_scan
 from lakewright.rows.expressions import assignments, condition_of, explaining, require_deterministic
 from lakewright.rows.kept import kept
-from lakewright.rows.merge_source import SOURCE_ROW, MergeSource, pruning_filter
+from lakewright.rows.merge_source import SOURCE_ROW, MergeSource, is_of_one, pruning_filter
 from lakewright.rows.merge_values import clause_values
 from lakewright.rows.moves import Moves, moves_of, update_action
 from lakewright.rows.row_plan import Located, RowContext, RowPlan, delta_plan, delta_rows, locate, no_rows
@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
 Values = dict[int, "Column"]
+MATCHED = "_lw_matched"
 log = logging.getLogger("lakewright")
 
 
@@ -91,20 +92,34 @@ class _Merge:
         fields = [f for f in context.schema.fields if inserts or f.field_id in assigned]
         number, action = self._choice(target, joined, updates, moves)
         chosen = located.numbered(context.spark, joined.withColumns({CLAUSE: number, ACTION: action}).where(F.col(ACTION).isNotNull()))
-        values = {f.field_id: self._chosen_value(f, updates, assigned) for f in fields}
-        with explaining("merge", context.table):
-            changed = delta_rows(context, chosen, ACTION, CLAUSE, values, also=[SOURCE_ROW] if inserts else [])
-        changed = kept(changed) if inserts else changed
-        delta = self._with_inserts(changed) if inserts else changed
+        if inserts and not keep_all and self._is_of_source_alone:
+            matches = kept(delta_rows(context, chosen, ACTION, CLAUSE, {}, also=[SOURCE_ROW]))
+            delta = self._by_source_row(matches, updates)
+        else:
+            values = {f.field_id: self._chosen_value(f, updates, assigned) for f in fields}
+            with explaining("merge", context.table):
+                changed = delta_rows(context, chosen, ACTION, CLAUSE, values, also=[SOURCE_ROW] if inserts else [])
+            matches = kept(changed) if inserts else changed
+            delta = self._with_inserts(matches) if inserts else changed
         plan = delta_plan(context, located, values=[f.field_id for f in fields], assigned=assigned, once=self._once, moves=moves, inserts=inserts)
-        relied = self._relied(located, changed) if inserts else frozenset[str]()
-        return RowPlan((), located.files, delta, plan, read_filter, located.rows, relied, changed if inserts else None)
+        relies = inserts and (context.options[MERGE_ISOLATION] == SERIALIZABLE or request.is_always_serializable)
+        return RowPlan((), located.files, delta, plan, read_filter, located.rows, relies, matches if inserts else None)
 
-    def _relied(self, located: Located, changed: DataFrame) -> frozenset[str]:
-        """Files with a match, where another order of commits would show: a row that goes from them is one to insert."""
-        if self.context.options[MERGE_ISOLATION] != SERIALIZABLE and not self.request.is_always_serializable:
-            return frozenset()
-        return frozenset(located.targets[row[0]].file.scan.data_file.file_path for row in changed.select(FILE).distinct().collect())
+    @property
+    def _is_of_source_alone(self) -> bool:
+        """Whether no new value needs the row it replaces, and each source row has at most one of those, as with operations on keys."""
+        values = [value for clause in self.request.clauses if clause.then is Then.UPDATE for value in (clause.values or {}).values()]
+        return self.request.called is not None and self.source.is_small and all(is_of_one(value, self.request.source_alias) for value in values)
+
+    def _by_source_row(self, matches: DataFrame, updates: Mapping[int, Values]) -> DataFrame:
+        """Each source row with the place of its match: one to change, or without a place one to insert."""
+        from pyspark.sql import functions as F
+
+        places = matches.withColumnRenamed(SOURCE_ROW, MATCHED)
+        rows = self.source.rows.alias(self.request.source_alias).join(F.broadcast(places), F.col(SOURCE_ROW) == F.col(MATCHED), "left")
+        rows = rows.withColumn(CLAUSE, F.when(F.col(FILE).isNull(), self._insert_number).otherwise(F.col(CLAUSE))).where(f"{FILE} is not null or {CLAUSE} is not null")
+        place = {FILE: f"coalesce({FILE}, {NO_FILE})", POSITION: POSITION, ACTION: f"coalesce({ACTION}, {INSERT})", CLAUSE: CLAUSE, ROW_ID: ROW_ID}
+        return self._as_delta(rows, place, self._source_values(rows, updates))
 
     def _joined(self, target: DataFrame, keep_all: bool) -> DataFrame:
         from pyspark.sql import functions as F
@@ -168,35 +183,54 @@ class _Merge:
         """The changed rows, and the source rows without a match, for which both they and the delta are needed: they were kept."""
         from pyspark.sql import functions as F
 
-        matched = changed.select(F.col(SOURCE_ROW).alias("_lw_matched")).where(F.col("_lw_matched").isNotNull())
-        inserted = self._inserted(self.source.rows.join(matched, F.col(SOURCE_ROW) == F.col("_lw_matched"), "left_anti"))
-        if all(c.when is When.NOT_MATCHED for c in self.request.clauses):
-            return inserted
+        matched = changed.select(F.col(SOURCE_ROW).alias(MATCHED)).where(F.col(MATCHED).isNotNull())
+        inserted = self._inserted(self.source.rows.join(matched, F.col(SOURCE_ROW) == F.col(MATCHED), "left_anti"))
         return changed.drop(SOURCE_ROW).unionByName(inserted)
 
     def _inserted(self, rows: DataFrame) -> DataFrame:
         from pyspark.sql import functions as F
 
-        inserts = [(n, c) for n, c in self._numbered if c.then is Then.INSERT]
         rows = rows.alias(self.request.source_alias)
         with explaining("condition of the merge", self.context.table):
-            number = reduce(lambda rest, nc: F.when(condition_of(nc[1].condition), F.lit(nc[0])).otherwise(rest), reversed(inserts), F.lit(None).cast("int"))
-            rows = rows.withColumn(CLAUSE, number).where(F.col(CLAUSE).isNotNull())
-        given = {n: self._values(rows, clause, _nothing) for n, clause in inserts}
-        defaults = {f.field_id: self._missing(f, [c for n, c in inserts if f.field_id not in given[n]]) for f in self.context.schema.fields}
-        values = {
-            f.field_id: reduce(
-                lambda rest, n: F.when(F.col(CLAUSE) == n, given[n].get(f.field_id, defaults[f.field_id])).otherwise(rest), given, defaults[f.field_id]
-            )
-            for f in self.context.schema.fields
-        }
+            rows = rows.withColumn(CLAUSE, self._insert_number).where(F.col(CLAUSE).isNotNull())
+        place = {FILE: str(NO_FILE), POSITION: "null", ACTION: str(INSERT), CLAUSE: CLAUSE, ROW_ID: "null"}
+        return self._as_delta(rows, place, self._source_values(rows, {}))
+
+    @property
+    def _inserts(self) -> list[tuple[int, Clause]]:
+        return [(n, c) for n, c in self._numbered if c.then is Then.INSERT]
+
+    @property
+    def _insert_number(self) -> Column:
+        """The clause that inserts a source row without a match."""
+        from pyspark.sql import functions as F
+
+        return reduce(lambda rest, nc: F.when(condition_of(nc[1].condition), F.lit(nc[0])).otherwise(rest), reversed(self._inserts), F.lit(None).cast("int"))
+
+    def _source_values(self, rows: DataFrame, updates: Mapping[int, Values]) -> Values:
+        """The value of each column by the clause at hand: one expression where all clauses that assign it take it over as it is."""
+
+        inserts = self._inserts
+        given = {**updates, **{n: self._values(rows, clause, _nothing) for n, clause in inserts}}
+        return {f.field_id: self._source_value(f, given, [c for n, c in inserts if f.field_id not in given[n]]) for f in self.context.schema.fields}
+
+    def _source_value(self, field: NestedField, given: Mapping[int, Values], leaving_out: list[Clause]) -> Column:
+        from pyspark.sql import functions as F
+
+        taken_over = f"{self.request.source_alias}.{quoted(field.name)}"
+        texts = {(clause.values or {}).get(quoted(field.name)) for n, clause in self._numbered if n in given}
+        if self.request.called is not None and not leaving_out and taken_over in texts and texts <= {taken_over, None}:
+            return F.expr(taken_over)
+        cases = [(n, values[field.field_id]) for n, values in given.items() if field.field_id in values]
+        return reduce(lambda rest, case: F.when(F.col(CLAUSE) == case[0], case[1]).otherwise(rest), cases, self._missing(field, leaving_out))
+
+    def _as_delta(self, rows: DataFrame, place: Mapping[str, str], values: Values) -> DataFrame:
+        from pyspark.sql import functions as F
+
+        kinds = {FILE: "int", POSITION: "bigint", ACTION: "int", CLAUSE: "int", ROW_ID: "bigint"}
         return rows.select(
-            F.lit(NO_FILE).cast("int").alias(FILE),
-            F.lit(None).cast("bigint").alias(POSITION),
-            F.lit(INSERT).cast("int").alias(ACTION),
-            F.col(CLAUSE).cast("int").alias(CLAUSE),
-            F.lit(None).cast("bigint").alias(ROW_ID),
-            *(value.cast(spark_type(f.field_type, nullable=True)).alias(value_column(f.field_id)) for f, value in zip(self.context.schema.fields, values.values(), strict=True)),
+            *(F.expr(f"{kinds[name]}({text}) as {name}") for name, text in place.items()),
+            *(values[f.field_id].cast(spark_type(f.field_type, nullable=True)).alias(value_column(f.field_id)) for f in self.context.schema.fields),
         )
 
     def _missing(self, field: NestedField, leaving_out: list[Clause]) -> Column:

@@ -180,6 +180,14 @@ def _column_of(node: exp.Expr, alias: str, schema: Any) -> tuple[str, IcebergTyp
     return None if name is None or "." in name else (name, next(f.field_type for f in schema.fields if f.name == name))
 
 
+def is_of_one(value: Any, alias: str) -> bool:
+    """Whether a value is SQL text over columns of the one with this alias, or of none."""
+    try:
+        return isinstance(value, str) and _only_of(sqlglot.parse_one(value, dialect="spark"), alias)
+    except SqlglotError:
+        return False
+
+
 def _only_of(node: exp.Expr, alias: str) -> bool:
     columns = list(node.find_all(exp.Column))
     return bool(columns) and all(c.table.lower() == alias.lower() for c in columns) and not node.find(exp.Query)

@@ -54,7 +54,7 @@ class RowContext:
 @dataclass(frozen=True)
 class RowPlan:
     """whole: files that go with all their rows, unread. delta: the rest, None if there is none. read: the files the delta may touch.
-    relied: paths of files whose rows decided about others, such as those that kept source rows from being inserted. matches: the source
+    relies_on_matches: whether files with a match decide about other rows: a row that goes from them is one to insert. matches: the source
     rows that have one, where that is known. lookup: how an index came to `read`, as properties of the snapshot."""
 
     whole: tuple[FileScan, ...] = ()
@@ -63,7 +63,7 @@ class RowPlan:
     plan: DeltaPlan | None = None
     filter: BooleanExpression = field(default_factory=AlwaysTrue)
     located: DataFrame | None = None
-    relied: frozenset[str] = frozenset()
+    relies_on_matches: bool = False
     matches: DataFrame | None = None
     lookup: Mapping[str, str] = field(default_factory=dict)
 

@@ -17,7 +17,7 @@ _PLACE = re.compile(r"Row (\d+) of data file (.+) is matched by more than one so
 
 @dataclass(frozen=True)
 class Materialised:
-    """The files a delta became, and the files it does away with."""
+    """The files a delta became, and the files it does away with. matched: those it has rows of, changed or not."""
 
     added: tuple[DataFile, ...]
     deletes: tuple[DataFile, ...]
@@ -27,6 +27,7 @@ class Materialised:
     superseded_deletes: frozenset[str]
     counts: Mapping[int, int]
     copied: int
+    matched: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +42,7 @@ class DeltaMessage(TaskMessage):
     superseded_deletes: frozenset[str] = frozenset()
     counts: Mapping[int, int] = field(default_factory=dict)
     copied: int = 0
+    matched: frozenset[str] = frozenset()
 
     def to_bytes(self) -> bytes:
         return pickle.dumps(self, protocol=5)
@@ -66,6 +68,7 @@ def joined(messages: Iterable[DeltaMessage]) -> Materialised:
         superseded_deletes=frozenset().union(*(message.superseded_deletes for message in ordered)),
         counts=dict(counts),
         copied=sum(message.copied for message in ordered),
+        matched=frozenset().union(*(message.matched for message in ordered)),
     )
 
 

@@ -56,6 +56,7 @@ class DeltaOutput:
     superseded_deletes: set[str] = field(default_factory=set)
     counts: Counter[int] = field(default_factory=Counter)
     copied: int = 0
+    matched: set[str] = field(default_factory=set)
 
     def __post_init__(self) -> None:
         self.opened: list[Any] = []
@@ -172,6 +173,10 @@ class DeltaOutput:
             elif delete.is_position and only_path(delete.data_file) == path:
                 self.superseded_deletes.add(delete.path)
 
+    def meet(self, number: int) -> None:
+        """Say that the delta has rows of a file."""
+        self.matched.add(self.plan.files[number].file.scan.data_file.file_path)
+
     def close(self) -> DeltaMessage:
         for writer in self._writers:
             writer.close()
@@ -188,6 +193,7 @@ class DeltaOutput:
             superseded_deletes=frozenset(self.superseded_deletes),
             counts=dict(self.counts),
             copied=self.copied,
+            matched=frozenset(self.matched),
         )
 
     def abandon(self) -> None:

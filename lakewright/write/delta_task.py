@@ -56,6 +56,7 @@ def _copy_on_write(output: DeltaOutput, stream: DeltaStream) -> None:
         if number == NO_FILE:
             _insert(output, stream)
         else:
+            output.meet(number)
             rewrite_file(output, number, stream, deletes)
 
 
@@ -65,6 +66,7 @@ def _merge_on_read(output: DeltaOutput, stream: DeltaStream) -> None:
         if number == NO_FILE:
             _insert(output, stream)
         else:
+            output.meet(number)
             deleted.take(number, stream)
     deleted.write()
 

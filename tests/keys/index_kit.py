@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from lakewright.keys.operations import KeyRequest, Operation
+from lakewright.keys.request import KeyRequest, Operation
 from lakewright.keys.run import prepared
 from lakewright.read.scan import plan_scan
 from lakewright.transaction import Transaction
