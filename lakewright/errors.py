@@ -213,8 +213,8 @@ class ValueTooLarge(ShardError):
     """A value above what the backend can hold."""
 
 
-class UndecodableValue(ShardError):
-    """A value that cannot be encoded or decoded with the snapshot's codec."""
+class InvalidShardValue(ShardError):
+    """A value that is null, or cannot be encoded or decoded with the snapshot's codec."""
 
 
 class ShardAssignmentError(ShardError):
