@@ -128,7 +128,7 @@ def checked_values(values: pa.Array | pa.ChunkedArray, name: str = "value") -> p
 
 
 def _is_binary(type: pa.DataType) -> bool:
-    return pa.types.is_binary(type) or pa.types.is_large_binary(type) or pa.types.is_binary_view(type) or pa.types.is_fixed_size_binary(type)
+    return bool(pa.types.is_binary(type) or pa.types.is_large_binary(type) or pa.types.is_binary_view(type) or pa.types.is_fixed_size_binary(type))
 
 
 def _plain(value: Any) -> Any:
