@@ -66,8 +66,8 @@ class ShardEntry:
     def from_json(cls, described: Mapping[str, Any], key_type: KeyType) -> ShardEntry:
         if "path" not in described:
             return cls(described["shard_id"])
-        keys = {name: key_from_json(described[name], key_type) for name in ("min_key", "max_key")}
-        plain = {name: described[name] for name in ("shard_id", "path", "rows", "bytes", "checksum", "run_id", "attempt")}
+        keys: dict[str, Any] = {name: key_from_json(described[name], key_type) for name in ("min_key", "max_key")}
+        plain: dict[str, Any] = {name: described[name] for name in ("shard_id", "path", "rows", "bytes", "checksum", "run_id", "attempt")}
         return cls(**plain, **keys, files=tuple(ShardFile(*file) for file in described["files"]))
 
 

@@ -11,7 +11,16 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import TypeVar
 
-from lakewright.errors import CorruptSnapshot, CurrentMoved, ObjectMissing, PublishCurrentError, PublishManifestError, ShardStoreError, SnapshotNotFound, StoreConflict
+from lakewright.errors import (
+    CorruptSnapshot,
+    CurrentMoved,
+    ObjectMissing,
+    PublishCurrentError,
+    PublishManifestError,
+    ShardStoreError,
+    SnapshotNotFound,
+    StoreConflict,
+)
 from lakewright.shards.manifest import Manifest, sealed, unsealed, write_manifest
 from lakewright.shards.store import Store
 

@@ -100,7 +100,7 @@ class SqliteShard:
         except sqlite3.Error as error:
             raise self._damaged(error) from error
         free.append(cursor)
-        return row if row is None else row[0]  # type: ignore[no-any-return]
+        return row if row is None else row[0]
 
     async def get_async(self, key: Key) -> bytes | None:
         return self.get(key)
