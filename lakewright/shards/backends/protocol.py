@@ -40,8 +40,8 @@ class Shard(Protocol):
 
     def get(self, key: Key) -> bytes | None: ...
 
-    def multi_get(self, keys: Sequence[Key]) -> list[bytes | None]:
-        """The values in the order of the keys."""
+    def multi_get(self, keys: Sequence[Key]) -> dict[Key, bytes]:
+        """The values of the keys that are there."""
 
     async def get_async(self, key: Key) -> bytes | None: ...
 

@@ -124,13 +124,13 @@ class SlateShard:
         except _errors() as error:
             raise self._damaged(error) from error
 
-    def multi_get(self, keys: Sequence[Key]) -> list[bytes | None]:
+    def multi_get(self, keys: Sequence[Key]) -> dict[Key, bytes]:
         stored, get = [self._stored(key) for key in keys], self._reader.get
 
         async def gathered() -> list[bytes | None]:
             return list(await asyncio.gather(*(get(key) for key in stored)))
 
-        return self._run(gathered())
+        return {key: value for key, value in zip(keys, self._run(gathered()), strict=True) if value is not None}
 
     def scan(self, start: Key | None = None, end: Key | None = None, prefix: str | bytes | None = None) -> Iterator[tuple[Key, bytes]]:
         from slatedb.uniffi import KeyRange

@@ -105,8 +105,8 @@ class SqliteShard:
     async def get_async(self, key: Key) -> bytes | None:
         return self.get(key)
 
-    def multi_get(self, keys: Sequence[Key]) -> list[bytes | None]:
-        found: dict[Any, bytes] = {}
+    def multi_get(self, keys: Sequence[Key]) -> dict[Key, bytes]:
+        found: dict[Key, bytes] = {}
         try:
             cursor = self._free.pop()
         except IndexError:
@@ -120,7 +120,7 @@ class SqliteShard:
         except sqlite3.Error as error:
             raise self._damaged(error) from error
         self._free.append(cursor)
-        return [found.get(key) for key in keys]
+        return found
 
     def scan(self, start: Key | None = None, end: Key | None = None, prefix: str | bytes | None = None) -> Iterator[tuple[Key, bytes]]:
         conditions, given = [], []
@@ -172,8 +172,9 @@ class SqliteTextShard(SqliteShard):
     def get(self, key: Any) -> bytes | None:
         return super().get(encoded_text(key))
 
-    def multi_get(self, keys: Sequence[Key]) -> list[bytes | None]:
-        return super().multi_get([encoded_text(cast(str, key)) for key in keys])
+    def multi_get(self, keys: Sequence[Key]) -> dict[Key, bytes]:
+        found = super().multi_get([encoded_text(cast(str, key)) for key in keys])
+        return {cast(bytes, key).decode(): value for key, value in found.items()}
 
     def scan(self, start: Key | None = None, end: Key | None = None, prefix: str | bytes | None = None) -> Iterator[tuple[Key, bytes]]:
         for key, value in super().scan(start, end, prefix):
