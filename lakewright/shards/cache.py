@@ -12,6 +12,7 @@ import shutil
 import tempfile
 import threading
 import uuid
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import IO
 
@@ -28,7 +29,6 @@ class Copy:
     """A shard's local folder while it is used. `close` lets go of it."""
 
     folder: str
-    bytes: int
     lock: IO[bytes] | None = None
 
     def close(self) -> None:
@@ -49,20 +49,25 @@ class ShardCache:
         os.makedirs(self.folder, exist_ok=True)
         self._making_room = threading.Lock()
 
-    def open(self, store: Store, entry: ShardEntry) -> Copy:
-        """The shard's files in a local folder: where they are, if the store is local, else a copy."""
+    def open(self, store: Store, entry: ShardEntry, give_up: Callable[[], bool] = bool) -> Copy:
+        """The shard's files in a local folder: where they are, if the store is local, else a copy.
+
+        Where there is no room for one, `give_up` is asked to let go of another copy, until it has none.
+        """
         local = store.local_path(str(entry.path))
         if local is not None:
             self._check(local, entry, store.url)
-            return Copy(local, 0)
+            return Copy(local)
         name = os.path.join(self.folder, str(entry.checksum))
-        lock = open(f"{name}.lock", "ab")
+        lock = open(f"{name}.lock", "ab")  # noqa: SIM115
         try:
             fcntl.flock(lock, fcntl.LOCK_SH)
             if not os.path.isdir(name) or not self._is_whole(name, entry):
+                while not self.make_room(entry.bytes) and give_up():
+                    pass
                 self._fetch(store, entry, name)
             os.utime(name)
-            return Copy(name, entry.bytes, lock)
+            return Copy(name, lock)
         except OSError as error:
             lock.close()
             raise ShardStoreError(f"Shard {entry.shard_id} could not be copied to {name}: {error}.", url=store.url, shard_id=entry.shard_id) from error

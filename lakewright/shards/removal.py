@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 
 from lakewright.errors import LakewrightError, ShardError
-from lakewright.shards.history import Version, versions
+from lakewright.shards.versions import Version, versions
 from lakewright.shards.manifest import Manifest
 from lakewright.shards.publish import current
 from lakewright.shards.store import Store, StoredObject
