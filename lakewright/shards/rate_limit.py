@@ -54,7 +54,7 @@ class RateLimit:
             yield rows
 
     def _slice_rows(self, batch: pa.RecordBatch) -> int:
-        limits = [batch.num_rows]
+        limits: list[int] = [batch.num_rows]
         if self.operations:
             limits.append(int(self.operations.rate * BURST_SECONDS))
         if self.bytes:
