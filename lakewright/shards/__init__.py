@@ -16,15 +16,15 @@ from lakewright.shards.store import open_store
 if TYPE_CHECKING:
     from lakewright.shards.async_reader import AsyncShardReader, open_async
     from lakewright.shards.build import write
-    from lakewright.shards.removal import CleanupResult
     from lakewright.shards.config import BuildResult, ShardConfig
-    from lakewright.shards.versions import Verification, Version
     from lakewright.shards.metrics import PrometheusMetrics
     from lakewright.shards.publish import Pointer
     from lakewright.shards.reader import ShardReader
-    from lakewright.shards.reader import open_reader as open
+    from lakewright.shards.reader import open_reader as open  # noqa: A004
+    from lakewright.shards.removal import CleanupResult
     from lakewright.shards.serve import ShardServer
     from lakewright.shards.single import write_single
+    from lakewright.shards.versions import Verification, Version
 
 __all__ = [
     "AsyncShardReader",

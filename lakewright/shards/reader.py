@@ -86,6 +86,10 @@ class ShardReader:
 
     def multi_get(self, keys: Sequence[Key], routing: Mapping[str, Any] | None = None) -> dict[Key, Any]:
         """The values of many keys of one version, in their order; None for those that are not there."""
+        return self.multi_get_versioned(keys, routing)[1]
+
+    def multi_get_versioned(self, keys: Sequence[Key], routing: Mapping[str, Any] | None = None) -> tuple[int, dict[Key, Any]]:
+        """The same, with the version the values are of."""
         if isinstance(keys, str | bytes):
             raise InvalidShardKey(f"multi_get takes a list of keys, not one {type(keys).__name__}.")
         asked = keys if isinstance(keys, list) else list(keys)
@@ -181,7 +185,7 @@ class ShardReader:
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
         self.close()
 
-    def _multi_get(self, snapshot: Snapshot, keys: list[Key], routing: Mapping[str, Any] | None) -> dict[Key, Any]:
+    def _multi_get(self, snapshot: Snapshot, keys: list[Key], routing: Mapping[str, Any] | None) -> tuple[int, dict[Key, Any]]:
         plain, groups = snapshot.grouped(keys, routing)
         values: dict[Key, Any] = dict.fromkeys(plain)
         if len(groups) > 1 and (len(keys) >= _IN_PARALLEL_FROM or len(snapshot.open_ids()) < len(groups)):
@@ -190,7 +194,7 @@ class ShardReader:
             found = map(snapshot.multi_get_in, groups, groups.values())
         for part in found:
             values.update(part)
-        return values
+        return snapshot.manifest.version, values
 
     def _workers(self) -> ThreadPoolExecutor:
         if self._pool is None:

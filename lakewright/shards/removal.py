@@ -9,10 +9,10 @@ from dataclasses import dataclass
 from datetime import timedelta
 
 from lakewright.errors import LakewrightError, ShardError
-from lakewright.shards.versions import Version, versions
 from lakewright.shards.manifest import Manifest
 from lakewright.shards.publish import current
 from lakewright.shards.store import Store, StoredObject
+from lakewright.shards.versions import Version, versions
 
 log = logging.getLogger("lakewright")
 SHARDS = "shards"

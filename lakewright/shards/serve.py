@@ -15,6 +15,7 @@ import binascii
 import hmac
 import json
 import logging
+import re
 import socket
 import threading
 from collections.abc import Callable, Mapping
@@ -34,6 +35,7 @@ from lakewright.shards.metrics import PrometheusMetrics
 from lakewright.shards.reader import ShardReader
 
 log = logging.getLogger("lakewright")
+_NUMBER = re.compile(r"-?[0-9]{1,19}", re.ASCII)
 JSON, TEXT, BYTES = "application/json", "text/plain; version=0.0.4; charset=utf-8", "application/octet-stream"
 
 
@@ -150,7 +152,7 @@ class _Handler(BaseHTTPRequestHandler):
         return cast(_Server, self.server).service
 
     def setup(self) -> None:
-        self.timeout = self.service.config.timeout
+        self.request.settimeout(self.service.config.timeout)
         super().setup()
 
     def do_GET(self) -> None:
@@ -179,8 +181,8 @@ class _Handler(BaseHTTPRequestHandler):
             status, body = HTTPStatus.INTERNAL_SERVER_ERROR, _message("The snapshot cannot be read; the log of the service tells more.")
         if status >= 400:
             self.service.metrics.increment("request_errors_total")
-            if self.command == "POST" and not self._body_read:
-                self.close_connection = True  # what is left of the body is not the next request
+        if not self._body_read and (self.headers.get("Content-Length", "0") != "0" or "Transfer-Encoding" in self.headers):
+            self.close_connection = True  # what is left of a body is not the next request
         self.send_response(status)
         self.send_header("Content-Type", kind)
         self.send_header("Content-Length", str(len(body)))
@@ -227,10 +229,9 @@ class _Handler(BaseHTTPRequestHandler):
             raise Refused(HTTPStatus.BAD_REQUEST, 'The body is like {"keys": [1, 2]}, with "routing" as an object where it is needed.')
         if len(keys) > config.max_keys:
             raise Refused(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, f"{len(keys)} keys are above the {config.max_keys} that may be asked for at once.")
-        manifest = reader.manifest
-        asked = [_base64(key) for key in keys] if manifest.key_type == "bytes" else keys
-        values = reader.multi_get(asked, routing)
-        return JSON, _json({"version": manifest.version, "values": [values[key] for key in asked]})
+        asked = [_base64(key) for key in keys] if reader.manifest.key_type == "bytes" else keys
+        version, values = reader.multi_get_versioned(asked, routing)
+        return JSON, _json({"version": version, "values": [values[key] for key in asked]})
 
     def _body(self) -> dict[str, Any]:
         limit = self.service.config.max_body_bytes
@@ -286,14 +287,9 @@ def _key(text: str, key_type: KeyType) -> Key:
         return text
     if key_type == "bytes":
         return _base64(text)
-    try:
-        return int(text) if len(text) <= 20 else _bad(text)
-    except ValueError:
-        return _bad(text)
-
-
-def _bad(text: str) -> int:
-    raise Refused(HTTPStatus.BAD_REQUEST, f"{text[:80]!r} is no key; the keys of this snapshot are whole numbers of 64 bits.")
+    if not _NUMBER.fullmatch(text):
+        raise Refused(HTTPStatus.BAD_REQUEST, f"{text[:80]!r} is no key; the keys of this snapshot are whole numbers of 64 bits.")
+    return int(text)
 
 
 def _base64(text: Any) -> bytes:
