@@ -16,10 +16,10 @@ from typing import Any, cast
 import pyarrow as pa
 import xxhash
 
-from lakewright.errors import InvalidShardKey, ReaderClosed
+from lakewright.errors import ReaderClosed
 from lakewright.shards.backends import Shard, backend_named
 from lakewright.shards.cache import ShardCache
-from lakewright.shards.keys import Key, KeyType, checked, encoded_text
+from lakewright.shards.keys import Key, KeyType, canonical, checked, encoded_text
 from lakewright.shards.manifest import Manifest, ShardEntry
 from lakewright.shards.metrics import MetricsHook
 from lakewright.shards.publish import Pointer
@@ -212,20 +212,15 @@ def _get(manifest: Manifest, shards: list[Any], route: Route, decode: Callable[[
 
 
 def _hashed(keys: Sequence[Key], key_type: KeyType, routing: HashRouting) -> tuple[Sequence[Key], list[int]]:
+    python_type, arrow_type = {"int": (int, pa.int64()), "str": (str, pa.string()), "bytes": (bytes, pa.binary())}[key_type]
+    plain = keys if set(map(type, keys)) == {python_type} else [checked(key, key_type) for key in keys]
     try:
-        column = pa.array(keys)
-        batch = pa.record_batch([column], ["key"])
-        fits = {"int": pa.types.is_int64, "str": pa.types.is_string, "bytes": pa.types.is_binary}[key_type](column.type) and not column.null_count
-        plain = keys if isinstance(keys[0], int | str | bytes) and fits else None
-    except (pa.ArrowInvalid, pa.ArrowTypeError, OverflowError, UnicodeError):
-        plain = None
-    if plain is None:  # of several types, or of another one: the message is for the first that is wrong
-        plain = [checked(key, key_type) for key in keys]
-        try:
-            batch = pa.record_batch([pa.array(plain, {"int": pa.int64(), "str": pa.string(), "bytes": pa.binary()}[key_type])], ["key"])
-        except UnicodeError as error:
-            raise InvalidShardKey(f"A key is no valid Unicode text: {error}.") from None
-    return plain, routing.shards_of(batch, "key").to_pylist()
+        column = pa.array(plain, arrow_type)
+    except (OverflowError, UnicodeError, pa.ArrowInvalid):
+        for key in plain:
+            canonical(key, key_type)  # names the one that is wrong
+        raise
+    return plain, routing.shards_of(pa.record_batch([column], ["key"]), "key").to_pylist()
 
 
 def _may_have(entry: ShardEntry, start: Any, end: Any) -> bool:
