@@ -97,6 +97,8 @@ TARGETS = (
     *(Target(f"incremental read, {mode}: the best peer's", "keys-incremental", Figure(name, "wall"), Best(ALL_PEERS, "wall"), 1 / 2) for mode, name in KEYED_MODES),
     *(Target(f"50th small upsert, {mode}: the fifth", "keys-small-upserts", Figure(name, "late_wall"), Figure(name, "early_wall"), 1.5) for mode, name in KEYED_MODES),
     *(Target(f"files after 50 small upserts, {mode}: those allowed", "keys-small-upserts", Figure(name, "files_of_allowed"), None, 1.0) for mode, name in KEYED_MODES),
+    Target("build of 16 shards: CPU of the floor without Spark", "shards-build", _lakewright("cpu"), Figure("floor", "cpu"), 2.0),
+    Target("build of 16 shards: wall time of the floor without Spark", "shards-build", _lakewright("wall"), Figure("floor", "wall"), 1.5),
 )
 
 # Told beside the targets, without a bound of their own.

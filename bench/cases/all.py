@@ -21,6 +21,7 @@ from bench.cases.row_level import (
     update_clustered,
     update_random,
 )
+from bench.cases.shards import build_shards
 
 CASES: dict[str, Callable[[Scale], Case]] = {
     "append": append,
@@ -48,4 +49,5 @@ CASES: dict[str, Callable[[Scale], Case]] = {
     "keys-read": read_all,
     "keys-incremental": incremental,
     "keys-small-upserts": small_upserts,
+    "shards-build": build_shards,
 }

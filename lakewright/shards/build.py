@@ -16,7 +16,6 @@ from lakewright.commit.updates import now_ms
 from lakewright.errors import LakewrightError, MissingShards, WriteFailed
 from lakewright.progress import Progress
 from lakewright.session import settings
-from lakewright.shards.removal import clean_losers
 from lakewright.shards.config import BuildResult, ShardConfig
 from lakewright.shards.failures import typed
 from lakewright.shards.frames import Shape, by_shard, check_expression, routing_for, shape_of
@@ -24,6 +23,7 @@ from lakewright.shards.manifest import Manifest, ShardEntry
 from lakewright.shards.paths import run_prefix
 from lakewright.shards.publish import Pointer, current, next_version, publish
 from lakewright.shards.registry import MANIFEST_REF, record_ref, shard_run
+from lakewright.shards.removal import clean_losers
 from lakewright.shards.routing import Routing
 from lakewright.shards.store import Store, open_store
 from lakewright.shards.tasks import ShardMessage, ShardTask, winners, write_shard
