@@ -147,7 +147,8 @@ class LocalStore(Store):
         return _version(data)
 
     def list(self, prefix: str) -> Iterator[StoredObject]:
-        for folder, _, names in os.walk(self.full(prefix)):
+        for folder, folders, names in os.walk(self.full(prefix)):
+            folders.sort()
             for name in sorted(names):
                 if name.startswith("."):
                     continue
