@@ -56,6 +56,7 @@ class Snapshot:
 
     def __init__(self, manifest: Manifest, pointer: Pointer, opener: Opener) -> None:
         self.manifest, self.pointer, self.previous = manifest, pointer, cast("Snapshot | None", None)
+        backend_named(manifest.backend)  # refused now, not at the first get
         self._opener, self._opening = opener, [threading.Lock() for _ in manifest.shards]
         self._opened: list[int] = []
         own = weakref.ref(self)
