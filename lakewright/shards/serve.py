@@ -71,7 +71,7 @@ class ShardServer:
             self._server = _Server((self.config.host, self.config.port), self)
         except OSError as error:
             raise ShardError(f"{self.config.host}:{self.config.port} cannot be served at: {error.strerror}. Choose another port.") from error
-        self._thread = threading.Thread(target=self._server.serve_forever, name="lakewright-shards-serve", daemon=True)
+        self._thread = threading.Thread(target=self._server.serve_forever, args=(0.05,), name="lakewright-shards-serve", daemon=True)
         self._thread.start()
 
     @property
@@ -201,7 +201,7 @@ class _Handler(BaseHTTPRequestHandler):
             return
         scheme, _, given = self.headers.get("Authorization", "").partition(" ")
         # Compared in constant time, so that answers do not tell how much of it was right.
-        matches = hmac.compare_digest(given.strip().encode("utf-8", "replace"), token.encode())
+        matches = hmac.compare_digest(given.strip().encode("latin-1", "replace"), token.encode())
         if scheme.lower() != "bearer" or not matches:
             raise Refused(HTTPStatus.UNAUTHORIZED, "A valid token is needed: Authorization: Bearer …")
 
@@ -272,7 +272,7 @@ class _Handler(BaseHTTPRequestHandler):
     def send_error(self, code: int, message: str | None = None, explain: str | None = None) -> None:
         """For what the standard library refuses by itself: an unknown method, a line or header too long."""
         body = _message(message or HTTPStatus(code).phrase)
-        self.close_connection = True
+        self.close_connection, self.request_version = True, self.protocol_version  # a first line without a version gets headers, too
         self.service.metrics.increment("request_errors_total")
         self.send_response(code)
         self.send_header("Content-Type", JSON)
