@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import fcntl
+import json
 import os
 import shutil
 import threading
@@ -220,7 +221,7 @@ class ObjectStore(Store):
 
     def put_if(self, path: str, data: bytes, expected: str | None) -> str:
         with _remote(self.full(path)):
-            mode: Any = "create" if expected is None else {"e_tag": expected, "version": None}
+            mode: Any = "create" if expected is None else json.loads(expected)
             return _tag(self._store.put(path, data, mode=mode))
 
     def list(self, prefix: str) -> Iterator[StoredObject]:
@@ -259,7 +260,8 @@ def _version(data: bytes) -> str:
 
 
 def _tag(meta: Mapping[str, Any]) -> str:
-    return str(meta.get("e_tag") or meta.get("version") or "")
+    """What tells this version from others: stores go by one of the two, or both."""
+    return json.dumps({name: meta[name] for name in ("e_tag", "version") if meta.get(name)})
 
 
 def _scratch(target: str) -> str:
