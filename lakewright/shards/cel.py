@@ -7,8 +7,9 @@ shard's number, or one of the declared tokens, whose place in their list is the 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from datetime import datetime
 from functools import lru_cache
 from typing import Any
 
@@ -16,7 +17,7 @@ import numpy as np
 import pyarrow as pa
 
 from lakewright.errors import InvalidRouting
-from lakewright.shards.keys import Key, KeyType, checked, key_type_of_arrow
+from lakewright.shards.keys import Key, KeyType, checked, key_from_text, key_type_of_arrow
 
 KEY = "key"
 MOST_SHARDS = 100_000
@@ -164,6 +165,30 @@ def cel_from_json(described: Mapping[str, Any]) -> CelRouting:
 def cel_types(columns: Mapping[str, pa.DataType | str]) -> dict[str, str]:
     """The CEL types of columns given with Arrow's."""
     return {_identifier(name): type if isinstance(type, str) and type in _NAMES else _type_of(name, type) for name, type in columns.items()}
+
+
+def columns_from_text(given: Mapping[str, str], routing: object) -> dict[str, Any] | None:
+    """Routing columns typed or sent as text, as the types the expression has for them."""
+    if not given:
+        return None
+    types = dict(routing.columns) if isinstance(routing, CelRouting) else {}
+    unknown = [name for name in given if name not in types]
+    if unknown:
+        raise InvalidRouting(f"{unknown[0][:80]!r} is no column this snapshot is routed by{': it takes ' + ', '.join(types) if types else ''}.")
+    try:
+        return {name: _FROM_TEXT[types[name]](text) for name, text in given.items()}
+    except (ValueError, KeyError):
+        raise InvalidRouting(f"A routing column has a value of another type; they are {', '.join(f'{name} {type}' for name, type in types.items())}.") from None
+
+
+_FROM_TEXT: dict[str, Callable[[str], Any]] = {
+    "int": int,
+    "double": float,
+    "string": str,
+    "bool": lambda text: {"true": True, "false": False}[text.lower()],
+    "bytes": lambda text: key_from_text(text, "bytes"),
+    "timestamp": datetime.fromisoformat,
+}
 
 
 def _type_of(name: str, type: pa.DataType | str) -> str:

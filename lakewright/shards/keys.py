@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import operator
+import re
 from typing import Any, Literal, cast
 
 import numpy as np
@@ -15,6 +16,7 @@ from lakewright.errors import CorruptSnapshot, InvalidShardKey
 KeyType = Literal["int", "str", "bytes"]
 Key = int | str | bytes
 KEY_TYPES: tuple[KeyType, ...] = ("int", "str", "bytes")
+_NUMBER = re.compile(r"-?[0-9]{1,19}", re.ASCII)
 SMALLEST, LARGEST = -(2**63), 2**63 - 1
 
 
@@ -98,6 +100,20 @@ def key_from_json(value: Any, key_type: KeyType) -> Key | None:
     if type(value) is not (int if key_type == "int" else str) or key_type == "bytes":
         raise CorruptSnapshot(f"{_shown(value)} stands for a key of type {key_type}.")
     return cast(Key, value)
+
+
+def key_from_text(text: Any, key_type: KeyType) -> Key:
+    """A key typed or sent as text: bytes are base64, as in URLs."""
+    if key_type == "str":
+        return cast(str, text)
+    if key_type == "int":
+        if not _NUMBER.fullmatch(text):
+            raise InvalidShardKey(f"{_shown(text)} is no key; the keys of this snapshot are whole numbers of 64 bits.")
+        return checked(int(text), "int")
+    try:
+        return base64.b64decode(text.encode(), altchars=b"-_", validate=True)
+    except (AttributeError, ValueError):
+        raise InvalidShardKey(f"{_shown(text)} is no key; the keys of this snapshot are bytes, given in base64 for URLs.") from None
 
 
 def key_array(column: pa.Array | pa.ChunkedArray, name: str = "key") -> pa.Array:

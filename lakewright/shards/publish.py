@@ -26,19 +26,22 @@ from lakewright.shards.store import Store
 
 CURRENT = "_CURRENT"
 WAITS = (1.0, 2.0, 4.0)
+REMEMBERED = 200  # manifests that were current; older ones are still listed, and go back to by number
 Sleep = Callable[[float], object]
 T = TypeVar("T")
 
 
 @dataclass(frozen=True)
 class Pointer:
-    """What `_CURRENT` says. `sequence` counts its moves, also back to an older version; `token` is the store's name for this state of it."""
+    """What `_CURRENT` says. `sequence` counts its moves, also back to an older version; `published` are the manifests that were current,
+    this one last; `token` is the store's name for this state of it."""
 
     manifest_ref: str
     version: int
     sequence: int
     published_ms: int
     publish_id: str
+    published: tuple[str, ...] = ()
     token: str = ""
 
 
@@ -50,8 +53,8 @@ def current(store: Store) -> Pointer | None:
         return None
     body = unsealed(stored.data, store.full(CURRENT))
     try:
-        return Pointer(**body, token=stored.version)
-    except TypeError as error:
+        return Pointer(**{**body, "published": tuple(body["published"])}, token=stored.version)
+    except (TypeError, KeyError) as error:
         raise CorruptSnapshot(f"{store.full(CURRENT)} is not as this version writes it: {error}.", url=store.url) from error
 
 
@@ -82,7 +85,8 @@ def publish(store: Store, manifest: Manifest, *, expected: Pointer | None, sleep
 
 def point_to(store: Store, manifest_ref: str, version: int, *, expected: Pointer | None, sleep: Sleep = time.sleep) -> Pointer:
     """Move the pointer from `expected` to a stored manifest."""
-    pointer = Pointer(manifest_ref, version, next_version(expected), time.time_ns() // 1_000_000, uuid.uuid4().hex)
+    before = [ref for ref in expected.published if ref != manifest_ref] if expected else []
+    pointer = Pointer(manifest_ref, version, next_version(expected), time.time_ns() // 1_000_000, uuid.uuid4().hex, (*before[-REMEMBERED:], manifest_ref))
     looked = iter((False, True, True, True))
 
     def swap() -> Pointer:
@@ -119,7 +123,7 @@ def _moved(store: Store, pointer: Pointer, expected: Pointer | None) -> Pointer 
         return found
     if (found.token if found else None) == (expected.token if expected else None):
         return None
-    now = f"version {found.version} of run {found.manifest_ref}" if found else "nothing"
+    now = f"version {found.version} ({found.manifest_ref})" if found else "nothing"
     raise CurrentMoved(
         f"Another publisher moved {store.full(CURRENT)} meanwhile: it points to {now}. It stays; build again on top of it if this snapshot is to follow.",
         manifest_ref=pointer.manifest_ref,
@@ -137,5 +141,5 @@ def _retried(act: Callable[[], T], sleep: Sleep) -> T:
 
 
 def _content(pointer: Pointer) -> bytes:
-    body = {name: getattr(pointer, name) for name in ("manifest_ref", "version", "sequence", "published_ms", "publish_id")}
+    body = {name: getattr(pointer, name) for name in ("manifest_ref", "version", "sequence", "published_ms", "publish_id", "published")}
     return sealed(body)

@@ -63,7 +63,7 @@ def cleanup(store: Store, *, keep: int = 10, older_than: timedelta | None = None
     going = [version for version in known if version not in kept]
     used = _files(version.manifest for version in kept if version.manifest is not None)
     files, unknown = _unused(store, used, live, dead | ended)
-    gone_runs = tuple(sorted({_run_of(file.path) for file in files} & dead))
+    gone_runs = tuple(sorted(({_run_of(file.path) for file in files} | {version.run_id for version in going}) & dead))
     planned = CleanupResult(
         dry_run=dry_run,
         kept_versions=tuple(sorted({version.version for version in kept})),
@@ -77,7 +77,7 @@ def cleanup(store: Store, *, keep: int = 10, older_than: timedelta | None = None
 
 
 def _kept(known: list[Version], keep: int, older_than: timedelta | None) -> list[Version]:
-    newest = sorted(known, key=lambda version: version.version, reverse=True)[:keep]
+    newest = sorted(known, key=lambda version: (version.was_published, version.version), reverse=True)[:keep]
     young = time.time_ns() // 1_000_000 - int(older_than.total_seconds() * 1000) if older_than is not None else None
     return [v for v in known if v.is_current or v in newest or (young is not None and v.created_ms >= young)]
 

@@ -11,11 +11,9 @@ bytes inside JSON are base64. The standard library's server is used: one thread 
 from __future__ import annotations
 
 import base64
-import binascii
 import hmac
 import json
 import logging
-import re
 import socket
 import threading
 from collections.abc import Callable, Mapping
@@ -28,14 +26,12 @@ from urllib.parse import parse_qsl, urlsplit
 
 from lakewright import __version__
 from lakewright.errors import InvalidRouting, InvalidShardKey, LakewrightError, ShardError
-from lakewright.shards.cel import CelRouting
-from lakewright.shards.keys import Key, KeyType
-from lakewright.shards.manifest import Manifest
+from lakewright.shards.cel import columns_from_text
+from lakewright.shards.keys import key_from_text
 from lakewright.shards.metrics import PrometheusMetrics
 from lakewright.shards.reader import ShardReader
 
 log = logging.getLogger("lakewright")
-_NUMBER = re.compile(r"-?[0-9]{1,19}", re.ASCII)
 JSON, TEXT, BYTES = "application/json", "text/plain; version=0.0.4; charset=utf-8", "application/octet-stream"
 
 
@@ -215,8 +211,8 @@ class _Handler(BaseHTTPRequestHandler):
         fields = dict(given)
         if len(fields) != len(given) or "key" not in fields:
             raise Refused(HTTPStatus.BAD_REQUEST, "The query needs one key, and each routing column once: ?key=42.")
-        key = _key(fields.pop("key"), manifest.key_type)
-        value = reader.get(key, _routing(fields, manifest))
+        key = key_from_text(fields.pop("key"), manifest.key_type)
+        value = reader.get(key, columns_from_text(fields, manifest.routing))
         if value is None:
             raise Refused(HTTPStatus.NOT_FOUND, "There is no such key.")
         return (BYTES, value) if isinstance(value, bytes) else (JSON, _json(value))
@@ -229,7 +225,7 @@ class _Handler(BaseHTTPRequestHandler):
             raise Refused(HTTPStatus.BAD_REQUEST, 'The body is like {"keys": [1, 2]}, with "routing" as an object where it is needed.')
         if len(keys) > config.max_keys:
             raise Refused(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, f"{len(keys)} keys are above the {config.max_keys} that may be asked for at once.")
-        asked = [_base64(key) for key in keys] if reader.manifest.key_type == "bytes" else keys
+        asked = [key_from_text(key, "bytes") for key in keys] if reader.manifest.key_type == "bytes" else keys
         version, values = reader.multi_get_versioned(asked, routing)
         return JSON, _json({"version": version, "values": [values[key] for key in asked]})
 
@@ -280,38 +276,6 @@ class _Handler(BaseHTTPRequestHandler):
         self.send_header("Connection", "close")
         self.end_headers()
         self.wfile.write(body)
-
-
-def _key(text: str, key_type: KeyType) -> Key:
-    if key_type == "str":
-        return text
-    if key_type == "bytes":
-        return _base64(text)
-    if not _NUMBER.fullmatch(text):
-        raise Refused(HTTPStatus.BAD_REQUEST, f"{text[:80]!r} is no key; the keys of this snapshot are whole numbers of 64 bits.")
-    return int(text)
-
-
-def _base64(text: Any) -> bytes:
-    try:
-        return base64.b64decode(text.encode(), altchars=b"-_", validate=True)
-    except (AttributeError, binascii.Error, ValueError):
-        raise Refused(HTTPStatus.BAD_REQUEST, f"{str(text)[:80]!r} is no key; the keys of this snapshot are bytes, in base64 for URLs.") from None
-
-
-def _routing(fields: Mapping[str, str], manifest: Manifest) -> dict[str, Any] | None:
-    """Text of a query as the columns' types."""
-    if not fields:
-        return None
-    types = dict(manifest.routing.columns) if isinstance(manifest.routing, CelRouting) else {}
-    unknown = [name for name in fields if name not in types]
-    if unknown:
-        raise Refused(HTTPStatus.BAD_REQUEST, f"{unknown[0][:80]!r} is no column this snapshot is routed by.")
-    readers: dict[str, Callable[[str], Any]] = {"int": int, "double": float, "bool": lambda text: {"true": True, "false": False}[text.lower()], "bytes": _base64}
-    try:
-        return {name: readers.get(types[name], str)(text) for name, text in fields.items()}
-    except (ValueError, KeyError):
-        raise Refused(HTTPStatus.BAD_REQUEST, "A routing column has a value of another type than the snapshot's.") from None
 
 
 def _json(value: Any) -> bytes:

@@ -17,12 +17,14 @@ from lakewright.shards.store import Store
 
 @dataclass(frozen=True)
 class Version:
-    """A stored version. `manifest` is None, and `problem` tells why, where it cannot be read."""
+    """A stored version. `was_published`: it was current once; one that was not is of a publisher that lost or died. `manifest` is None,
+    and `problem` tells why, where it cannot be read."""
 
     version: int
     run_id: str
     manifest_ref: str
     is_current: bool
+    was_published: bool
     manifest: Manifest | None
     problem: str | None = None
 
@@ -83,16 +85,17 @@ def verify(store: Store, version: int | None = None) -> Verification:
 def _version(store: Store, ref: str, pointer: Pointer | None) -> Version:
     number, _, run_id = os.path.basename(ref).removesuffix(".json").partition("-")
     is_current = pointer is not None and pointer.manifest_ref == ref
+    was_published = pointer is not None and ref in pointer.published
     try:
-        return Version(int(number), run_id, ref, is_current, read_manifest(store, ref))
+        return Version(int(number), run_id, ref, is_current, was_published, read_manifest(store, ref))
     except (CorruptSnapshot, UnsupportedSnapshot) as error:
-        return Version(int(number), run_id, ref, is_current, None, str(error))
+        return Version(int(number), run_id, ref, is_current, was_published, None, str(error))
 
 
 def _chosen(store: Store, pointer: Pointer, version: int | None) -> Version:
     if version is not None:
         return _named(store, version)
-    before = [v for v in versions(store) if v.version < pointer.version and v.manifest is not None]
+    before = [v for v in versions(store) if v.version < pointer.version and v.was_published and v.manifest is not None]
     if not before:
         raise SnapshotNotFound(f"{store.url} has no version before {pointer.version} to go back to.", url=store.url)
     return before[-1]
@@ -102,7 +105,7 @@ def _named(store: Store, version: int) -> Version:
     known = versions(store)
     found = [v for v in known if v.version == version]
     # Two publishers may have stored a manifest of one number; the one that lost was never current.
-    chosen = next((v for v in found if v.is_current), found[0] if len(found) == 1 else None)
+    chosen = next((v for v in found if v.was_published), found[0] if len(found) == 1 else None)
     if chosen is None:
         among = ", ".join(f"{v.version} ({v.run_id})" for v in known)
         raise SnapshotNotFound(f"{store.url} has {'several manifests' if found else 'no manifest'} of version {version}; there are {among or 'none'}.", url=store.url)

@@ -68,6 +68,22 @@ def test_history_and_rollback(store: Store) -> None:
         lw.shards.rollback(store.url, 77)
 
 
+def test_a_manifest_that_was_never_current_is_not_gone_back_to(store: Store) -> None:
+    first = build(store, 1)
+    for _ in range(5):  # losers of the second version; their names sort anywhere around the winner's
+        lost = written(store, rows(66), version=2)
+        write_manifest(store, lost)
+        record(store, lost.run_id, FAILED)
+    second = build(store, 2)
+    build(store, 3)
+    assert [v.version for v in lw.shards.history(store.url) if v.was_published] == [1, 2, 3]
+    assert lw.shards.rollback(store.url).manifest_ref == second.ref
+    assert lw.shards.rollback(store.url).manifest_ref == first.ref
+    assert lw.shards.rollback(store.url, 2).manifest_ref == second.ref
+    lw.shards.cleanup(store.url, keep=3, dry_run=False)
+    assert [v.version for v in lw.shards.history(store.url)] == [1, 2, 3]
+
+
 def test_rollback_looks_for_the_files_first(store: Store) -> None:
     first = build(store, 1)
     build(store, 2)
