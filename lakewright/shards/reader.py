@@ -7,8 +7,9 @@ import logging
 import os
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from itertools import chain
 from operator import itemgetter
 from types import TracebackType
 from typing import Any, NoReturn, TypeVar, cast
@@ -19,13 +20,14 @@ from lakewright.shards.keys import Key, checked
 from lakewright.shards.manifest import Manifest, read_manifest
 from lakewright.shards.metrics import MetricsHook
 from lakewright.shards.publish import Pointer, current, required
-from lakewright.shards.snapshot import Opener, Snapshot
+from lakewright.shards.snapshot import Opener, Snapshot, Unopened
 from lakewright.shards.store import Store, open_store
 
 log = logging.getLogger("lakewright")
 T = TypeVar("T")
-_IN_PARALLEL_FROM = 256  # keys
-_WORKERS = min(8, (os.cpu_count() or 1) + 2)
+_IN_PARALLEL_FROM = 1000  # keys; below it, threads cost more than they save
+_CORES = os.cpu_count() or 1
+_WORKERS = min(8, _CORES + 2)
 
 
 def open_reader(
@@ -188,8 +190,12 @@ class ShardReader:
     def _multi_get(self, snapshot: Snapshot, keys: list[Key], routing: Mapping[str, Any] | None) -> tuple[int, dict[Key, Any]]:
         plain, groups = snapshot.grouped(keys, routing)
         values: dict[Key, Any] = dict.fromkeys(plain)
-        if len(groups) > 1 and (len(keys) >= _IN_PARALLEL_FROM or len(snapshot.open_ids()) < len(groups)):
+        found: Iterable[dict[Key, Any]]
+        if any(isinstance(snapshot.shards[shard_id], Unopened) for shard_id in groups):  # shards are copied and opened beside each other
             found = self._workers().map(snapshot.multi_get_in, groups, groups.values())
+        elif len(groups) > 1 and len(keys) >= _IN_PARALLEL_FROM:
+            parts = [list(groups.items())[worker::_CORES] for worker in range(_CORES)]
+            found = chain.from_iterable(self._workers().map(lambda part: [snapshot.multi_get_in(*group) for group in part], parts))
         else:
             found = map(snapshot.multi_get_in, groups, groups.values())
         for part in found:

@@ -13,11 +13,13 @@ import weakref
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, cast
 
+import numpy as np
 import pyarrow as pa
 import xxhash
 
 from lakewright.errors import ReaderClosed
 from lakewright.shards.backends import Shard, backend_named
+from lakewright.shards.backends.protocol import Keys
 from lakewright.shards.cache import ShardCache
 from lakewright.shards.keys import Key, KeyType, canonical, checked, encoded_text
 from lakewright.shards.manifest import Manifest, ShardEntry
@@ -104,23 +106,18 @@ class Snapshot:
         self.shards[shard_id] = Unopened(weakref.ref(self), shard_id)
         return True
 
-    def grouped(self, keys: Sequence[Key], routing: Mapping[str, Any] | None) -> tuple[Sequence[Key], dict[int, list[Key]]]:
+    def grouped(self, keys: Sequence[Key], routing: Mapping[str, Any] | None) -> tuple[Sequence[Key], dict[int, Keys]]:
         """The keys, plain, and which of them are to be found in which shard."""
-        groups: dict[int, list[Key]] = {}
         key_type = self.manifest.key_type
         if len(keys) >= _VECTORISED_FROM and isinstance(self.manifest.routing, HashRouting):
-            plain, shards = _hashed(keys, key_type, self.manifest.routing)
-        else:
-            plain = [checked(key, key_type) for key in keys]
-            shards = [self.route(key, routing) for key in plain]
-        for key, shard_id in zip(plain, shards, strict=True):
-            if shard_id in groups:
-                groups[shard_id].append(key)
-            else:
-                groups[shard_id] = [key]
-        return plain, groups
+            plain, column, shards = _hashed(keys, key_type, self.manifest.routing)
+            if key_type == "int":
+                return plain, _split(column.to_numpy(), shards.to_numpy())
+            return plain, _collected(plain, shards.to_pylist())
+        plain = [checked(key, key_type) for key in keys]
+        return plain, _collected(plain, [self.route(key, routing) for key in plain])
 
-    def multi_get_in(self, shard_id: int, keys: Sequence[Key]) -> dict[Key, Any]:
+    def multi_get_in(self, shard_id: int, keys: Keys) -> dict[Key, Any]:
         found = self.shards[shard_id].multi_get(keys)
         return found if self.decode is None else {key: self.decode(value) for key, value in found.items()}
 
@@ -145,7 +142,7 @@ class Unopened:
     def get(self, key: Key) -> bytes | None:
         return self.open().get(key)
 
-    def multi_get(self, keys: Sequence[Key]) -> dict[Key, bytes]:
+    def multi_get(self, keys: Keys) -> dict[Key, bytes]:
         return self.open().multi_get(keys)
 
 
@@ -155,7 +152,7 @@ class Empty:
     def get(self, key: Key) -> bytes | None:
         return None
 
-    def multi_get(self, keys: Sequence[Key]) -> dict[Key, bytes]:
+    def multi_get(self, keys: Keys) -> dict[Key, bytes]:
         return {}
 
     async def get_async(self, key: Key) -> bytes | None:
@@ -212,7 +209,21 @@ def _get(manifest: Manifest, shards: list[Any], route: Route, decode: Callable[[
     return hashed if decode is None else decoded
 
 
-def _hashed(keys: Sequence[Key], key_type: KeyType, routing: HashRouting) -> tuple[Sequence[Key], list[int]]:
+def _collected(keys: Sequence[Key], shards: Sequence[int]) -> dict[int, Keys]:
+    groups: dict[int, list[Key]] = {}
+    for key, shard_id in zip(keys, shards, strict=True):
+        groups.setdefault(shard_id, []).append(key)
+    return dict(groups.items())
+
+
+def _split(keys: np.ndarray[Any, Any], shards: np.ndarray[Any, Any]) -> dict[int, Keys]:
+    """The same for whole numbers, as arrays."""
+    order = np.argsort(shards, kind="stable")
+    found, starts = np.unique(shards[order], return_index=True)
+    return dict(zip(found.tolist(), np.split(keys[order], starts[1:]), strict=True))
+
+
+def _hashed(keys: Sequence[Key], key_type: KeyType, routing: HashRouting) -> tuple[Sequence[Key], pa.Array, pa.Int32Array]:
     python_type, arrow_type = {"int": (int, pa.int64()), "str": (str, pa.string()), "bytes": (bytes, pa.binary())}[key_type]
     plain = keys if set(map(type, keys)) == {python_type} else [checked(key, key_type) for key in keys]
     try:
@@ -221,7 +232,7 @@ def _hashed(keys: Sequence[Key], key_type: KeyType, routing: HashRouting) -> tup
         for key in plain:
             canonical(key, key_type)  # names the one that is wrong
         raise
-    return plain, routing.shards_of(pa.record_batch([column], ["key"]), "key").to_pylist()
+    return plain, column, routing.shards_of(pa.record_batch([column], ["key"]), "key")
 
 
 def _may_have(entry: ShardEntry, start: Any, end: Any) -> bool:

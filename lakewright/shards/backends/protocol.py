@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol
 
+import numpy as np
 import pyarrow as pa
 
 from lakewright.errors import ValueTooLarge
 from lakewright.shards.keys import Key, KeyType
+
+Keys = Sequence[Key] | np.ndarray[Any, np.dtype[np.int64]]
 
 
 @dataclass(frozen=True)
@@ -40,7 +43,7 @@ class Shard(Protocol):
 
     def get(self, key: Key) -> bytes | None: ...
 
-    def multi_get(self, keys: Sequence[Key]) -> dict[Key, bytes]:
+    def multi_get(self, keys: Keys) -> dict[Key, bytes]:
         """The values of the keys that are there."""
 
     async def get_async(self, key: Key) -> bytes | None: ...
@@ -75,6 +78,11 @@ def check_sizes(values: pa.Array, limit: int, backend: str) -> None:
     largest = pc.max(sizes).as_py()
     if largest > limit:
         raise ValueTooLarge(f"A value of {largest} bytes, in row {pc.index(sizes, largest).as_py()} of its batch, is above the {limit} bytes a value may have in {backend}.")
+
+
+def listed(keys: Keys) -> Sequence[Key]:
+    """Keys as Python has them."""
+    return keys.tolist() if isinstance(keys, np.ndarray) else keys
 
 
 def after_prefix(prefix: bytes) -> bytes | None:

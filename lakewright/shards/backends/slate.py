@@ -5,14 +5,14 @@ from __future__ import annotations
 import asyncio
 import os
 import threading
-from collections.abc import Coroutine, Iterator, Sequence
+from collections.abc import Coroutine, Iterator
 from dataclasses import dataclass
 from typing import Any, TypeVar, cast
 
 import pyarrow as pa
 
 from lakewright.errors import CorruptSnapshot, DuplicateShardKey, ShardError
-from lakewright.shards.backends.protocol import LocalFile, after_prefix, check_sizes
+from lakewright.shards.backends.protocol import Keys, LocalFile, after_prefix, check_sizes, listed
 from lakewright.shards.keys import Key, KeyType, from_ordered, key_array, ordered
 
 T = TypeVar("T")
@@ -124,8 +124,9 @@ class SlateShard:
         except _errors() as error:
             raise self._damaged(error) from error
 
-    def multi_get(self, keys: Sequence[Key]) -> dict[Key, bytes]:
-        stored, get = [self._stored(key) for key in keys], self._reader.get
+    def multi_get(self, keys: Keys) -> dict[Key, bytes]:
+        keys, get = listed(keys), self._reader.get
+        stored = [self._stored(key) for key in keys]
 
         async def gathered() -> list[bytes | None]:
             return list(await asyncio.gather(*(get(key) for key in stored)))

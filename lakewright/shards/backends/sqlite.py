@@ -13,7 +13,8 @@ from urllib.parse import quote
 import pyarrow as pa
 
 from lakewright.errors import CorruptSnapshot, DuplicateShardKey, ShardError, StorageFull
-from lakewright.shards.backends.protocol import LocalFile, after_prefix, check_sizes
+from lakewright.shards.backends.protocol import Keys, LocalFile, after_prefix, check_sizes, listed
+from lakewright.shards.backends.sqlite_pages import PageReader
 from lakewright.shards.keys import Key, KeyType, encoded_text, key_array
 
 FILE = "shard.sqlite"
@@ -23,6 +24,7 @@ _TABLES = {
     "bytes": "CREATE TABLE kv (k BLOB PRIMARY KEY NOT NULL, v BLOB NOT NULL) WITHOUT ROWID",
 }
 _FOR_LOADING = ("page_size=4096", "journal_mode=OFF", "synchronous=OFF", "locking_mode=EXCLUSIVE", "temp_store=MEMORY", "cache_size=-32768")
+_BY_PAGES_FROM = 32  # keys of a shard
 _MANY = (512, 64, 8, 1)  # sizes of a statement for many keys: few enough to stay prepared
 
 
@@ -38,7 +40,7 @@ class SqliteBackend:
         return SqliteWriter(scratch, key_type, self.max_value_bytes)
 
     def open(self, folder: str, key_type: KeyType) -> SqliteShard:
-        return (SqliteTextShard if key_type == "str" else SqliteShard)(os.path.join(folder, FILE))
+        return _SHARDS[key_type](os.path.join(folder, FILE))
 
 
 class SqliteWriter:
@@ -105,8 +107,9 @@ class SqliteShard:
     async def get_async(self, key: Key) -> bytes | None:
         return self.get(key)
 
-    def multi_get(self, keys: Sequence[Key]) -> dict[Key, bytes]:
+    def multi_get(self, keys: Keys) -> dict[Key, bytes]:
         found: dict[Key, bytes] = {}
+        keys = listed(keys)
         try:
             cursor = self._free.pop()
         except IndexError:
@@ -162,8 +165,35 @@ class SqliteShard:
             raise self._damaged(error) from error
         return cursor
 
-    def _damaged(self, error: sqlite3.Error) -> CorruptSnapshot:
+    def _damaged(self, error: Exception) -> CorruptSnapshot:
         return CorruptSnapshot(f"The shard {self._path} cannot be read: {error}. Roll back to another version, or build it again.", url=self._path)
+
+
+class SqliteNumberShard(SqliteShard):
+    """Whole numbers can be looked up many at a time in the file's pages."""
+
+    def __init__(self, path: str) -> None:
+        super().__init__(path)
+        self._pages: PageReader | None = None
+
+    def multi_get(self, keys: Keys) -> dict[Key, bytes]:
+        if len(keys) < _BY_PAGES_FROM:
+            return super().multi_get(keys)
+        try:
+            if self._pages is None:
+                self._pages = PageReader(self._path, self._root_page())
+            found, left = self._pages.get(cast("Sequence[int]", keys))
+        except (IndexError, OSError, ValueError) as error:
+            raise self._damaged(error) from error
+        values = cast("dict[Key, bytes]", found)
+        if left:
+            values.update(super().multi_get(left))
+        return values
+
+    def _root_page(self) -> int:
+        cursor = self._cursor()
+        with closing(cursor.connection):
+            return int(cursor.execute("SELECT rootpage FROM sqlite_schema WHERE name = 'kv'").fetchone()[0])
 
 
 class SqliteTextShard(SqliteShard):
@@ -172,13 +202,16 @@ class SqliteTextShard(SqliteShard):
     def get(self, key: Any) -> bytes | None:
         return super().get(encoded_text(key))
 
-    def multi_get(self, keys: Sequence[Key]) -> dict[Key, bytes]:
+    def multi_get(self, keys: Keys) -> dict[Key, bytes]:
         found = super().multi_get([encoded_text(cast(str, key)) for key in keys])
         return {cast(bytes, key).decode(): value for key, value in found.items()}
 
     def scan(self, start: Key | None = None, end: Key | None = None, prefix: str | bytes | None = None) -> Iterator[tuple[Key, bytes]]:
         for key, value in super().scan(start, end, prefix):
             yield cast(bytes, key).decode(), value
+
+
+_SHARDS: dict[KeyType, type[SqliteShard]] = {"int": SqliteNumberShard, "str": SqliteTextShard, "bytes": SqliteShard}
 
 
 def _explained(error: sqlite3.OperationalError, path: str) -> Exception:
