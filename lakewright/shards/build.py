@@ -20,13 +20,14 @@ from lakewright.shards.config import BuildResult, ShardConfig
 from lakewright.shards.failures import typed
 from lakewright.shards.frames import Shape, by_shard, check_expression, routing_for, shape_of
 from lakewright.shards.manifest import Manifest, ShardEntry
+from lakewright.shards.moving import blobs
 from lakewright.shards.paths import run_prefix
 from lakewright.shards.publish import Pointer, current, next_version, publish
 from lakewright.shards.registry import MANIFEST_REF, record_ref, shard_run
 from lakewright.shards.removal import clean_losers
 from lakewright.shards.routing import Routing
 from lakewright.shards.store import Store, open_store
-from lakewright.shards.tasks import ShardMessage, ShardTask, winners, write_shard
+from lakewright.shards.tasks import ShardMessage, ShardTask, winners, write_packed
 from lakewright.write.cancel import cancellable
 from lakewright.write.leftovers import has_tasks
 
@@ -97,6 +98,8 @@ class Build:
             backend=config.backend,
             sort=config.sort,
             duplicates=config.duplicates,
+            ordering=config.ordering,
+            batch_rows=config.batch_rows,
             operations_per_second=config.operations_per_second,
             bytes_per_second=config.bytes_per_second,
             sample_size=config.sample_size if self.verifies else 0,
@@ -165,14 +168,14 @@ def run_build(
 
 def written_by_tasks(build: Build) -> dict[int, ShardEntry]:
     """One job: a partition for each shard, whose task writes it and answers with one small row."""
-    rows = by_shard(build.df, build.config, build.shape, build.routing, build.only)
     wanted = tuple(range(build.routing.num_shards)) if build.only is None else build.only
     if not wanted:
         return {}
+    rows = by_shard(build.df, build.config, build.shape, build.routing, build.only)
     answers = rows.mapInArrow(_task(build.task, wanted), MESSAGE).collect()
     entries = winners(ShardMessage.from_bytes(bytes(row.result), build.shape.key_type) for row in answers)
     missing = tuple(shard for shard in wanted if shard not in entries)
-    if missing and not any(entry.rows for entry in entries.values()) and rows.isEmpty():
+    if missing and not any(entry.rows for entry in entries.values()) and build.df.isEmpty():
         return {shard: ShardEntry(shard) for shard in wanted}  # Spark plans no tasks where it knows that there are no rows
     require_all(missing, build)
     return entries
@@ -194,8 +197,9 @@ def _task(task: ShardTask, shards: tuple[int, ...]) -> Callable[[Iterator[pa.Rec
 
         context = TaskContext.get()
         assert context is not None
-        message = write_shard(task, batches, shards[context.partitionId()], context.attemptNumber(), context.taskAttemptId())
-        yield pa.record_batch({"result": pa.array([message.to_bytes()], pa.binary())})
+        message = write_packed(task, batches, shards[context.partitionId()], context.attemptNumber(), context.taskAttemptId())
+        answer = message.to_bytes()
+        yield pa.RecordBatch.from_arrays([blobs([0, len(answer)], pa.py_buffer(answer))], names=["result"])
 
     return write_one
 

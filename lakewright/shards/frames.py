@@ -13,14 +13,15 @@ import pyarrow as pa
 
 from lakewright.errors import ColumnNotFound, InvalidRouting
 from lakewright.shards.cel import Token
-from lakewright.shards.config import LAST, ShardConfig, ValueFunction
+from lakewright.shards.config import ShardConfig, ValueFunction
 from lakewright.shards.failures import telling
 from lakewright.shards.keys import KeyType, key_type_of_arrow
+from lakewright.shards.moving import PACKED, PLACE, ROWS, packed
 from lakewright.shards.routing import MOST_SHARDS, CelRouting, HashRouting, Routing, cel_routing, routing_from_json, shards_for
 from lakewright.shards.values import ValueCodec, codec_for
 
 if TYPE_CHECKING:
-    from pyspark.sql import Column, DataFrame
+    from pyspark.sql import DataFrame
 
 SHARD = "__lw_shard"
 PROBE = ("",)  # stands for the values of an expression while they are being found
@@ -115,21 +116,18 @@ def with_shard(df: DataFrame, config: ShardConfig, routing: Routing) -> DataFram
 
 
 def by_shard(df: DataFrame, config: ShardConfig, shape: Shape, routing: Routing, only: Sequence[int] | None = None) -> DataFrame:
-    """Key and value columns, a partition for each shard, or for each of those named, in their order."""
+    """The rows packed, a partition for each shard, or for each of those named, in their order."""
     from pyspark.sql import functions as F
 
-    kept = list(dict.fromkeys([config.key, *shape.value_columns]))
-    needed = dict.fromkeys([*kept, *_routing_columns(config), *([config.ordering] if config.ordering else [])])
-    rows = with_shard(df.select(*map(quoted, needed)), config, routing)
-    place: Column = F.col(SHARD)
-    if only is not None:
-        rows = rows.where(place.isin(list(only)))
-        place = (F.array_position(F.lit(list(only)).cast("array<int>"), place) - 1).cast("int")
-    rows = rows.repartitionById(routing.num_shards if only is None else max(1, len(only)), place)
-    if config.sort:
-        order = [config.key, *([config.ordering] if config.duplicates == LAST and config.ordering else [])]
-        rows = rows.sortWithinPartitions(*map(quoted, order))
-    return rows.select(*map(quoted, kept))
+    kept = list(dict.fromkeys([config.key, *shape.value_columns, *([config.ordering] if config.ordering else [])]))
+    needed = list(dict.fromkeys([*kept, *_routing_columns(config)]))
+    described, key, url = routing.to_json(), config.key, config.url
+
+    def pack(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        return packed(batches, described, key, kept, only, url)
+
+    rows = df.select(*map(quoted, needed)).mapInArrow(pack, PACKED)
+    return rows.repartitionById(routing.num_shards if only is None else max(1, len(only)), F.col(PLACE)).select(ROWS)
 
 
 def _routing_columns(config: ShardConfig) -> list[str]:

@@ -15,7 +15,7 @@ import xxhash
 
 from lakewright.errors import InvalidRouting, UnsupportedSnapshot
 from lakewright.shards.cel import CelRouting, cel_from_json, cel_routing, cel_types
-from lakewright.shards.keys import Key, canonical, key_array
+from lakewright.shards.keys import Key, canonical, key_array, numbers
 
 __all__ = ["MOST_SHARDS", "CelRouting", "HashRouting", "Routing", "cel_routing", "cel_types", "hashes", "routing_from_json", "shard_of", "shards_for"]
 
@@ -53,10 +53,10 @@ class HashRouting:
         """The shard of every row."""
         keys = key_array(batch.column(key_column), key_column)
         shards, start = np.empty(len(keys), np.int32), 0
-        for block in _blocks(keys.to_numpy(zero_copy_only=False)) if keys.type == pa.int64() else (hashes(keys),):
+        for block in _blocks(numbers(keys)) if keys.type == pa.int64() else (hashes(keys),):
             shards[start : start + len(block)] = _remainders(block, self.num_shards)
             start += len(block)
-        return pa.array(shards)
+        return pa.Int32Array.from_buffers(pa.int32(), len(shards), [None, pa.py_buffer(shards)])  # pa.array would import pandas first, which takes a second
 
     @property
     def uses_only_key(self) -> bool:
@@ -83,7 +83,7 @@ def hashes(column: pa.Array | pa.ChunkedArray, name: str = "key") -> np.ndarray[
     """xxh3_64 of every key of a column, without a Python object for any of them."""
     keys = key_array(column, name)
     if keys.type == pa.int64():
-        return _hashes_of_numbers(keys.to_numpy(zero_copy_only=False))
+        return _hashes_of_numbers(numbers(keys))
     import polars
     import polars_hash
 
@@ -91,16 +91,16 @@ def hashes(column: pa.Array | pa.ChunkedArray, name: str = "key") -> np.ndarray[
     return frame.select(polars_hash.col("key").nchash.xxh3_64(seed=0)).to_series().to_numpy()
 
 
-def _hashes_of_numbers(numbers: np.ndarray[Any, np.dtype[np.int64]]) -> np.ndarray[Any, np.dtype[np.uint64]]:
-    return np.concatenate([block.copy() for block in _blocks(numbers)]) if len(numbers) else np.empty(0, np.uint64)
+def _hashes_of_numbers(given: np.ndarray[Any, np.dtype[np.int64]]) -> np.ndarray[Any, np.dtype[np.uint64]]:
+    return np.concatenate([block.copy() for block in _blocks(given)]) if len(given) else np.empty(0, np.uint64)
 
 
-def _blocks(numbers: np.ndarray[Any, np.dtype[np.int64]]) -> Iterator[np.ndarray[Any, np.dtype[np.uint64]]]:
+def _blocks(keys: np.ndarray[Any, np.dtype[np.int64]]) -> Iterator[np.ndarray[Any, np.dtype[np.uint64]]]:
     """xxh3_64 of 8 bytes each, as the reference does it for inputs of 4 to 8 bytes, in blocks that are overwritten by the next.
 
     By hand since no library hashes a column of numbers this way.
     """
-    given = np.ascontiguousarray(numbers, "<i8").view(np.uint64)
+    given = np.ascontiguousarray(keys, "<i8").view(np.uint64)
     kept, moved, hashed = (np.empty(_ROWS, np.uint64) for _ in range(3))
     for start in range(0, len(given), _ROWS):
         block = given[start : start + _ROWS]

@@ -50,7 +50,7 @@ def written_by_driver(build: Build) -> dict[int, ShardEntry]:
         rows = packed(build)
         for attempt in range(config.shard_retry + 1):
             try:
-                return {0: write_shard(build.task, streamed(rows), 0, attempt, 0, limit).entry}
+                return {0: write_shard(build.task, streamed(rows), 0, attempt, 0, limit=limit).entry}
             except TaskFailed as failed:
                 error = typed(failed)
                 if attempt == config.shard_retry or not isinstance(error, ShardWriteError | ShardStoreError):

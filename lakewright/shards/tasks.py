@@ -6,9 +6,10 @@ import json
 import os
 import shutil
 import tempfile
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from itertools import chain
 from typing import Any
 
 import pyarrow as pa
@@ -21,6 +22,7 @@ from lakewright.shards.config import LAST, ValueFunction
 from lakewright.shards.failures import told
 from lakewright.shards.keys import Key, KeyType, from_ordered, key_array
 from lakewright.shards.manifest import ShardEntry
+from lakewright.shards.moving import sorted_by_key, unpacked
 from lakewright.shards.paths import attempt_path
 from lakewright.shards.rate_limit import RateLimit
 from lakewright.shards.routing import routing_from_json
@@ -44,6 +46,8 @@ class ShardTask:
     backend: str
     sort: bool
     duplicates: str
+    ordering: str | None
+    batch_rows: int
     operations_per_second: float | None
     bytes_per_second: float | None
     sample_size: int
@@ -72,20 +76,43 @@ def winners(messages: Iterable[ShardMessage]) -> dict[int, ShardEntry]:
     return {message.entry.shard_id: message.entry for message in ranked}
 
 
-def write_shard(task: ShardTask, batches: Iterator[pa.RecordBatch], shard_id: int, attempt: int, task_attempt_id: int, limit: RateLimit | None = None) -> ShardMessage:
-    """Write the rows as one shard and store it; if that fails, delete what was written and tell how far it came."""
+Arranged = Callable[[Iterator[pa.RecordBatch], str], Iterator[pa.RecordBatch]]
+
+
+def write_packed(task: ShardTask, packs: Iterator[pa.RecordBatch], shard_id: int, attempt: int, task_attempt_id: int) -> ShardMessage:
+    """Write the rows that reading tasks packed for one shard."""
+
+    def in_order(batches: Iterator[pa.RecordBatch], folder: str) -> Iterator[pa.RecordBatch]:
+        return sorted_by_key(batches, task.key, task.ordering, task.batch_rows, folder)
+
+    return write_shard(task, unpacked(packs), shard_id, attempt, task_attempt_id, arranged=in_order if task.sort else None)
+
+
+def write_shard(
+    task: ShardTask,
+    batches: Iterator[pa.RecordBatch],
+    shard_id: int,
+    attempt: int,
+    task_attempt_id: int,
+    *,
+    limit: RateLimit | None = None,
+    arranged: Arranged | None = None,
+) -> ShardMessage:
+    """Write rows as one shard and store it; if that fails, delete what was written and tell how far it came.
+
+    `arranged` puts rows in order, and may keep them in a folder meanwhile. A shard without rows makes and leaves nothing.
+    """
     path = attempt_path(task.run_id, shard_id, attempt, task_attempt_id)
     shard = _Shard(task, shard_id, limit or RateLimit.of(task.operations_per_second, task.bytes_per_second))
     try:
-        rows = shard.rows(batches)
-        first = next(rows, None)
+        first = next((batch for batch in batches if batch.num_rows), None)
         if first is None:
             return ShardMessage(attempt, task_attempt_id, ShardEntry(shard_id))
-        store = open_store(task.url, task.storage)
-        with _scratch(store, path) as scratch:
+        store, given = open_store(task.url, task.storage), chain([first], batches)
+        with _scratch(store, path, "rows") as folder, _scratch(store, path, "making") as scratch:
             writer = backend_named(task.backend).writer(scratch, task.key_type)
             try:
-                shard.load(writer, first, rows)
+                shard.load(writer, shard.rows(arranged(given, folder) if arranged else given))
                 made = writer.finish()
             except BaseException:
                 with suppress(Exception):
@@ -122,16 +149,13 @@ class _Shard:
         checked = self._verified(keyed)
         return self._each_once(checked) if self.task.sort else checked
 
-    def load(self, writer: ShardWriter, first: tuple[pa.Array, pa.RecordBatch], rest: Iterator[tuple[pa.Array, pa.RecordBatch]]) -> None:
-        current: tuple[pa.Array, pa.RecordBatch] | None = first
-        while current is not None:
-            keys, batch = current
+    def load(self, writer: ShardWriter, rows: Iterator[tuple[pa.Array, pa.RecordBatch]]) -> None:
+        for keys, batch in rows:
             pairs = pa.RecordBatch.from_arrays([keys, self._values(batch)], names=["key", "value"])
             for part in self.limit.admitted(pairs):
                 writer.write(part.column(0), part.column(1))
                 self.written += part.num_rows
             self._note_range(keys)
-            current = next(rest, None)
 
     def _values(self, batch: pa.RecordBatch) -> pa.Array:
         if self.task.function is None:
@@ -209,12 +233,12 @@ def _plain(key: Any, key_type: KeyType) -> Key | None:
 
 
 @contextmanager
-def _scratch(store: Store, path: str) -> Iterator[str]:
-    """A folder to build in; of a store on local disk one below it, from where the finished files need only be renamed."""
+def _scratch(store: Store, path: str, what: str) -> Iterator[str]:
+    """A folder to work in; of a store on local disk one below it, from where the finished files need only be renamed."""
     local = store.local_path(path)
     if local is not None:
         os.makedirs(local, exist_ok=True)
-    folder = tempfile.mkdtemp(prefix=".making-", dir=local)
+    folder = tempfile.mkdtemp(prefix=f".{what}-", dir=local)
     try:
         yield folder
     finally:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sqlite3
 import time
-from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -93,10 +92,10 @@ def test_attempts_share_the_limit(spark: SparkSession, place: Place, monkeypatch
     limits = set()
     write_shard = single.write_shard
 
-    def failing(*given: Any) -> Any:
-        limits.add(id(given[-1]))
+    def failing(*given: Any, limit: Any) -> Any:
+        limits.add(id(limit))
         raise_first(given[3])
-        return write_shard(*given)
+        return write_shard(*given, limit=limit)
 
     def raise_first(attempt: int) -> None:
         if attempt == 0:
@@ -110,7 +109,7 @@ def test_attempts_share_the_limit(spark: SparkSession, place: Place, monkeypatch
 
 
 @pytest.fixture
-def breaking(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
+def breaking(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """The first attempts fail after some rows; the list says how many still will."""
     left = ["first", "second"]
     write = SqliteWriter.write
@@ -121,7 +120,7 @@ def breaking(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
             raise OSError(f"lost the {left.pop(0)} attempt")
 
     monkeypatch.setattr(SqliteWriter, "write", sometimes)
-    yield left
+    return left
 
 
 @pytest.mark.feature("S7", "S10")
