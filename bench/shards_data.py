@@ -37,3 +37,8 @@ def _make(folder: Path, rows: int) -> None:
                 values = pa.FixedSizeBinaryArray.from_buffers(pa.binary(VALUE_BYTES), count, [None, pa.py_buffer(random.bytes(count * VALUE_BYTES))])
                 writer.write_table(pa.table({"id": keys, "payload": values.cast(pa.binary())}), row_group_size=GROUP)
     part.rename(folder)
+
+
+def keys_of(rows: int) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
+    """The keys of `pairs(rows)`."""
+    return (np.arange(rows, dtype=np.uint64) * _ODD).view(np.int64)

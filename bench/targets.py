@@ -99,6 +99,10 @@ TARGETS = (
     *(Target(f"files after 50 small upserts, {mode}: those allowed", "keys-small-upserts", Figure(name, "files_of_allowed"), None, 1.0) for mode, name in KEYED_MODES),
     Target("build of 16 shards: CPU of the floor without Spark", "shards-build", _lakewright("cpu"), Figure("floor", "cpu"), 2.0),
     Target("build of 16 shards: wall time of the floor without Spark", "shards-build", _lakewright("wall"), Figure("floor", "wall"), 1.5),
+    Target("point get, p50: SQLite's own", "shards-read", _lakewright("get_p50_ns"), _lakewright("own_p50_ns"), 1.3),
+    Target("point get, p99: SQLite's own", "shards-read", _lakewright("get_p99_ns"), _lakewright("own_p99_ns"), 1.3),
+    Target("multi-get of 10,000: as many gets", "shards-read", _lakewright("multi_get_ns"), _lakewright("gets_ns"), 1 / 3),
+    Target("shard ids of a column: a loop over its keys", "shards-read", _lakewright("shard_ids_ns"), _lakewright("loop_ns"), 1 / 50),
 )
 
 # Told beside the targets, without a bound of their own.

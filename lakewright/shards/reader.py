@@ -9,12 +9,12 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from itertools import chain
 from operator import itemgetter
 from types import TracebackType
 from typing import Any, NoReturn, TypeVar, cast
 
 from lakewright.errors import CorruptSnapshot, InvalidShardKey, LakewrightError, ReaderClosed, ShardError
+from lakewright.shards.backends.protocol import Keys
 from lakewright.shards.cache import DEFAULT_BYTES, ShardCache
 from lakewright.shards.keys import Key, checked
 from lakewright.shards.manifest import Manifest, read_manifest
@@ -189,17 +189,20 @@ class ShardReader:
 
     def _multi_get(self, snapshot: Snapshot, keys: list[Key], routing: Mapping[str, Any] | None) -> tuple[int, dict[Key, Any]]:
         plain, groups = snapshot.grouped(keys, routing)
-        values: dict[Key, Any] = dict.fromkeys(plain)
-        found: Iterable[dict[Key, Any]]
-        if any(isinstance(snapshot.shards[shard_id], Unopened) for shard_id in groups):  # shards are copied and opened beside each other
-            found = self._workers().map(snapshot.multi_get_in, groups, groups.values())
-        elif len(groups) > 1 and len(keys) >= _IN_PARALLEL_FROM:
-            parts = [list(groups.items())[worker::_CORES] for worker in range(_CORES)]
-            found = chain.from_iterable(self._workers().map(lambda part: [snapshot.multi_get_in(*group) for group in part], parts))
+        values: dict[Key, Any] = dict.fromkeys(plain)  # the shards put theirs in; no key is in two of them
+        each = [(snapshot.shards[shard_id].multi_get, group) for shard_id, group in groups.items()]
+        if any(isinstance(snapshot.shards[shard_id], Unopened) for shard_id in groups):
+            parts = [[one] for one in each]  # shards are copied and opened beside each other
+        elif len(keys) >= _IN_PARALLEL_FROM:
+            parts = [each[worker::_CORES] for worker in range(_CORES)]
         else:
-            found = map(snapshot.multi_get_in, groups, groups.values())
-        for part in found:
-            values.update(part)
+            parts = [each]
+        if len(parts) > 1:
+            list(self._workers().map(lambda part: _filled(part, values), parts))
+        else:
+            _filled(each, values)
+        if snapshot.decode is not None:
+            values = {key: value if value is None else snapshot.decode(value) for key, value in values.items()}
         return snapshot.manifest.version, values
 
     def _workers(self) -> ThreadPoolExecutor:
@@ -265,6 +268,11 @@ class ShardReader:
     def _count(self, name: str) -> None:
         if self._metrics:
             self._metrics.increment(name)
+
+
+def _filled(shards: Iterable[tuple[Callable[[Keys, dict[Key, Any]], None], Keys]], values: dict[Key, Any]) -> None:
+    for multi_get, keys in shards:
+        multi_get(keys, values)
 
 
 def _rows(snapshot: Snapshot, scans: list[Iterator[tuple[Key, bytes]]]) -> Iterator[tuple[Key, Any]]:

@@ -21,7 +21,7 @@ from lakewright.errors import ReaderClosed
 from lakewright.shards.backends import Shard, backend_named
 from lakewright.shards.backends.protocol import Keys
 from lakewright.shards.cache import ShardCache
-from lakewright.shards.keys import Key, KeyType, canonical, checked, encoded_text
+from lakewright.shards.keys import Key, KeyType, canonical, checked, encoded_text, numbers
 from lakewright.shards.manifest import Manifest, ShardEntry
 from lakewright.shards.metrics import MetricsHook
 from lakewright.shards.publish import Pointer
@@ -112,14 +112,10 @@ class Snapshot:
         if len(keys) >= _VECTORISED_FROM and isinstance(self.manifest.routing, HashRouting):
             plain, column, shards = _hashed(keys, key_type, self.manifest.routing)
             if key_type == "int":
-                return plain, _split(column.to_numpy(), shards.to_numpy())
+                return plain, _split(numbers(column), numbers(shards))
             return plain, _collected(plain, shards.to_pylist())
         plain = [checked(key, key_type) for key in keys]
         return plain, _collected(plain, [self.route(key, routing) for key in plain])
-
-    def multi_get_in(self, shard_id: int, keys: Keys) -> dict[Key, Any]:
-        found = self.shards[shard_id].multi_get(keys)
-        return found if self.decode is None else {key: self.decode(value) for key, value in found.items()}
 
     def scanned(self, start: Key | None, end: Key | None, prefix: str | bytes | None) -> list[Iterator[tuple[Key, Any]]]:
         """A scan of each shard that may have such keys."""
@@ -142,8 +138,8 @@ class Unopened:
     def get(self, key: Key) -> bytes | None:
         return self.open().get(key)
 
-    def multi_get(self, keys: Keys) -> dict[Key, bytes]:
-        return self.open().multi_get(keys)
+    def multi_get(self, keys: Keys, found: dict[Key, bytes | None]) -> None:
+        self.open().multi_get(keys, found)
 
 
 class Empty:
@@ -152,8 +148,8 @@ class Empty:
     def get(self, key: Key) -> bytes | None:
         return None
 
-    def multi_get(self, keys: Keys) -> dict[Key, bytes]:
-        return {}
+    def multi_get(self, keys: Keys, found: dict[Key, bytes | None]) -> None:
+        return
 
     async def get_async(self, key: Key) -> bytes | None:
         return None

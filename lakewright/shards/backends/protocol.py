@@ -43,8 +43,8 @@ class Shard(Protocol):
 
     def get(self, key: Key) -> bytes | None: ...
 
-    def multi_get(self, keys: Keys) -> dict[Key, bytes]:
-        """The values of the keys that are there."""
+    def multi_get(self, keys: Keys, found: dict[Key, bytes | None]) -> None:
+        """Put the values of the keys that are there where they belong."""
 
     async def get_async(self, key: Key) -> bytes | None: ...
 

@@ -6,6 +6,7 @@ import asyncio
 import os
 import threading
 from collections.abc import Coroutine, Iterator
+from concurrent.futures import Future
 from dataclasses import dataclass
 from typing import Any, TypeVar, cast
 
@@ -120,18 +121,18 @@ class SlateShard:
 
     async def get_async(self, key: Key) -> bytes | None:
         try:
-            return cast("bytes | None", await self._reader.get(self._stored(key)))
+            return cast("bytes | None", await asyncio.wrap_future(_begun(self._reader.get(self._stored(key)))))
         except _errors() as error:
             raise self._damaged(error) from error
 
-    def multi_get(self, keys: Keys) -> dict[Key, bytes]:
+    def multi_get(self, keys: Keys, found: dict[Key, bytes | None]) -> None:
         keys, get = listed(keys), self._reader.get
         stored = [self._stored(key) for key in keys]
 
         async def gathered() -> list[bytes | None]:
             return list(await asyncio.gather(*(get(key) for key in stored)))
 
-        return {key: value for key, value in zip(keys, self._run(gathered()), strict=True) if value is not None}
+        found.update((key, value) for key, value in zip(keys, self._run(gathered()), strict=True) if value is not None)
 
     def scan(self, start: Key | None = None, end: Key | None = None, prefix: str | bytes | None = None) -> Iterator[tuple[Key, bytes]]:
         from slatedb.uniffi import KeyRange
@@ -151,15 +152,8 @@ class SlateShard:
             raise self._damaged(error) from error
 
     def close(self) -> None:
-        reader, self._reader = getattr(self, "_reader", None), None
-        if reader is not None:
-            _waited(reader.shutdown())
-
-    def __del__(self) -> None:
-        try:
-            self.close()
-        except Exception:  # at the interpreter's end there may be no loop any more
-            pass
+        # Dropped, not shut down: nothing was written that would have to be flushed, and SlateDB 0.17 at times crashes in a reader's shutdown.
+        self._reader = None
 
     def _stored(self, key: Key) -> bytes:
         return _FIRST + ordered(key, self._key_type)
@@ -231,5 +225,9 @@ class _Loop:
         return cls.loop
 
 
+def _begun(work: Coroutine[Any, Any, T]) -> Future[T]:
+    return asyncio.run_coroutine_threadsafe(work, _Loop.get())
+
+
 def _waited(work: Coroutine[Any, Any, T]) -> T:
-    return asyncio.run_coroutine_threadsafe(work, _Loop.get()).result()
+    return _begun(work).result()

@@ -107,8 +107,7 @@ class SqliteShard:
     async def get_async(self, key: Key) -> bytes | None:
         return self.get(key)
 
-    def multi_get(self, keys: Keys) -> dict[Key, bytes]:
-        found: dict[Key, bytes] = {}
+    def multi_get(self, keys: Keys, found: dict[Key, bytes | None]) -> None:
         keys = listed(keys)
         try:
             cursor = self._free.pop()
@@ -123,7 +122,6 @@ class SqliteShard:
         except sqlite3.Error as error:
             raise self._damaged(error) from error
         self._free.append(cursor)
-        return found
 
     def scan(self, start: Key | None = None, end: Key | None = None, prefix: str | bytes | None = None) -> Iterator[tuple[Key, bytes]]:
         conditions, given = [], []
@@ -176,19 +174,16 @@ class SqliteNumberShard(SqliteShard):
         super().__init__(path)
         self._pages: PageReader | None = None
 
-    def multi_get(self, keys: Keys) -> dict[Key, bytes]:
-        if len(keys) < _BY_PAGES_FROM:
-            return super().multi_get(keys)
-        try:
-            if self._pages is None:
-                self._pages = PageReader(self._path, self._root_page())
-            found, left = self._pages.get(cast("Sequence[int]", keys))
-        except (IndexError, OSError, ValueError) as error:
-            raise self._damaged(error) from error
-        values = cast("dict[Key, bytes]", found)
-        if left:
-            values.update(super().multi_get(left))
-        return values
+    def multi_get(self, keys: Keys, found: dict[Key, bytes | None]) -> None:
+        left = keys
+        if len(keys) >= _BY_PAGES_FROM:
+            try:
+                if self._pages is None:
+                    self._pages = PageReader(self._path, self._root_page())
+                left = self._pages.get(cast("Sequence[int]", keys), found)
+            except (IndexError, OSError, ValueError) as error:
+                raise self._damaged(error) from error
+        super().multi_get(left, found)
 
     def _root_page(self) -> int:
         cursor = self._cursor()
@@ -202,9 +197,10 @@ class SqliteTextShard(SqliteShard):
     def get(self, key: Any) -> bytes | None:
         return super().get(encoded_text(key))
 
-    def multi_get(self, keys: Keys) -> dict[Key, bytes]:
-        found = super().multi_get([encoded_text(cast(str, key)) for key in keys])
-        return {cast(bytes, key).decode(): value for key, value in found.items()}
+    def multi_get(self, keys: Keys, found: dict[Key, bytes | None]) -> None:
+        encoded: dict[Key, bytes | None] = {}
+        super().multi_get([encoded_text(cast(str, key)) for key in keys], encoded)
+        found.update((cast(bytes, key).decode(), value) for key, value in encoded.items())
 
     def scan(self, start: Key | None = None, end: Key | None = None, prefix: str | bytes | None = None) -> Iterator[tuple[Key, bytes]]:
         for key, value in super().scan(start, end, prefix):

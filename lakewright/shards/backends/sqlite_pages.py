@@ -11,7 +11,7 @@ from __future__ import annotations
 import mmap
 import os
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -41,19 +41,20 @@ class PageReader:
         self._bytes, self._shorts, self._ints, self._words = (np.ndarray((self._size - width + 1,), f">u{width}", self._map, strides=(1,)) for width in (1, 2, 4, 8))
         self._leaves, self._bounds = self._tree(root_page)
 
-    def get(self, keys: Sequence[int] | Words) -> tuple[dict[int, bytes], list[int]]:
-        """The values of keys, which are whole numbers of 64 bits."""
+    def get(self, keys: Sequence[int] | Words, found: dict[Any, bytes | None]) -> list[int]:
+        """Put the values of keys, which are whole numbers of 64 bits, where they belong, and name those that are left to SQL."""
         if os.fstat(self._file).st_size != self._size:  # what was cut off cannot be read through a map
             raise IndexError("the file was cut")
         wanted = np.sort(np.asarray(keys, np.int64))  # in the order of the pages
-        cells, found = self._cells(wanted)
+        cells, is_there = self._cells(wanted)
         sizes, at = self._varint(cells)
         at = self._varint(at)[1]  # past the key
         starts, ends = at + self._bytes[at], at + sizes
         is_local = sizes <= self._largest_local
-        here, file = found & is_local, self._map
-        values = {key: file[start:end] for key, start, end in zip(wanted[here].tolist(), starts[here].tolist(), ends[here].tolist(), strict=True)}
-        return values, wanted[found & ~is_local].tolist()
+        here, file = is_there & is_local, self._map
+        for key, start, end in zip(wanted[here].tolist(), starts[here].tolist(), ends[here].tolist(), strict=True):
+            found[key] = file[start:end]
+        return cast("list[int]", wanted[is_there & ~is_local].tolist())
 
     def _cells(self, wanted: Words) -> tuple[Words, Words]:
         """The last cell of its leaf whose key is not above each wanted one, and whether it is that key."""
@@ -62,8 +63,8 @@ class PageReader:
         pointers, place = pages + 8, np.zeros(len(wanted), np.int64)
         for step in reversed(range(int(last.max(initial=0)).bit_length())):
             further = np.minimum(place + (1 << step), last)
-            is_there = self._key(pages + self._shorts[pointers + 2 * further]) <= wanted
-            place = np.where(is_there, further, place)
+            is_before = self._key(pages + self._shorts[pointers + 2 * further]) <= wanted
+            place = np.where(is_before, further, place)
         cells = np.where(last >= 0, pages + self._shorts[pointers + 2 * place], 0)
         return cells, (self._key(cells) == wanted) & (last >= 0)
 
@@ -76,7 +77,7 @@ class PageReader:
 
     def _varint(self, at: Words) -> tuple[Words, Words]:
         """The numbers at these bytes, and where each ends: seven bits a byte while its high bit is set, eight in a ninth."""
-        if at.max(initial=0) <= self._size - 8:
+        if at.max(initial=0) <= self._size - 9:
             words = self._words[at].astype(np.uint64)
         else:  # near the end of the file fewer bytes are left
             words = self._words[np.minimum(at, self._size - 8)].astype(np.uint64) << (np.maximum(at - (self._size - 8), 0).astype(np.uint64) << np.uint64(3))
