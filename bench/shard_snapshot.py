@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import shutil
 import tempfile
-from pathlib import Path
+import time
+import uuid
 
 import numpy as np
 import pyarrow as pa
@@ -14,7 +15,7 @@ from bench.places import DATA
 from bench.shards_data import pairs
 from lakewright.shards.backends import backend_named, upload_shard
 from lakewright.shards.manifest import Manifest, ShardEntry
-from lakewright.shards.publish import publish
+from lakewright.shards.publish import current, next_version, publish
 from lakewright.shards.routing import HashRouting
 from lakewright.shards.store import Store, open_store
 from lakewright.shards.values import ValueCodec
@@ -28,28 +29,30 @@ def built_snapshot(rows: int, shards: int) -> str:
     if not folder.exists():
         part = folder.with_suffix(".part")
         shutil.rmtree(part, ignore_errors=True)
-        publish_pairs(open_store(str(part)), pq.ParquetDataset(pairs(rows)).read(), shards)
+        publish_version(open_store(str(part)), pq.ParquetDataset(pairs(rows)).read(), shards)
         part.rename(folder)
     return str(folder)
 
 
-def publish_pairs(store: Store, table: pa.Table, shards: int) -> None:
-    """One more version of keys (`id`) and values (`payload`)."""
-    routing = HashRouting(shards)
+def publish_version(store: Store, table: pa.Table, shards: int) -> None:
+    """One more version, of keys (`id`) and values (`payload`)."""
+    routing, before = HashRouting(shards), current(store)
+    version, run_id = next_version(before), uuid.uuid4().hex
     keys = table.column("id").combine_chunks().to_numpy()
     ids = routing.shards_of(pa.record_batch({"id": keys}), "id").to_numpy()
     order = np.lexsort((keys, ids))
     ends = np.searchsorted(ids[order], np.arange(shards + 1))
-    entries = tuple(_shard(store, shard, table.take(pa.array(order[ends[shard] : ends[shard + 1]]))) for shard in range(shards))
-    publish(store, Manifest(1, "bench", 0, routing, "int", "id", "sqlite", ValueCodec("binary", ("payload",)), entries), expected=None)
+    entries = tuple(_shard(store, run_id, shard, table.take(pa.array(order[ends[shard] : ends[shard + 1]]))) for shard in range(shards))
+    manifest = Manifest(version, run_id, time.time_ns() // 1_000_000, routing, "int", "id", "sqlite", ValueCodec("binary", ("payload",)), entries)
+    publish(store, manifest, expected=before)
 
 
-def _shard(store: Store, shard_id: int, rows: pa.Table) -> ShardEntry:
-    path = f"shards/run_id=bench/db={shard_id:05d}/attempt=00"
-    with tempfile.TemporaryDirectory(dir=Path(DATA)) as scratch:
+def _shard(store: Store, run_id: str, shard_id: int, rows: pa.Table) -> ShardEntry:
+    path = f"shards/run_id={run_id}/db={shard_id:05d}/attempt=00"
+    with tempfile.TemporaryDirectory() as scratch:
         writer = backend_named("sqlite").writer(scratch, "int")
         for batch in rows.to_batches(max_chunksize=BATCH):
             writer.write(batch.column(0), batch.column(1))
         stored = upload_shard(store, writer.finish(), path)
     keys = rows.column("id")
-    return ShardEntry(shard_id, path, len(rows), stored.bytes, keys[0].as_py(), keys[-1].as_py(), stored.checksum, stored.files, "bench", 0)
+    return ShardEntry(shard_id, path, len(rows), stored.bytes, keys[0].as_py(), keys[-1].as_py(), stored.checksum, stored.files, run_id, 0)
