@@ -10,6 +10,7 @@ from bench.cases.commit import ANEW
 from bench.cases.keyed import COPYING_PEERS, COW, MERGING_PEERS, MOR
 from bench.cases.memory import LARGE, SMALL
 from bench.cases.row_level import OURS_COW, OURS_MOR, PEER_COW, PEER_MOR
+from bench.cases.shards import MANY
 from bench.harness import CaseResult
 from bench.stats import Ratio, paired_ratio
 
@@ -113,6 +114,9 @@ ALSO = (
     Target("500th commit, table opened anew: CPU of the 20th", "commit-history", Figure(ANEW, "late_cpu"), Figure(ANEW, "early_cpu"), float("inf")),
     Target("PyIceberg's 200th single-file commit: CPU of its 20th", "commit-history", Figure("pyiceberg", "late_cpu"), Figure("pyiceberg", "early_cpu"), float("inf")),
     Target("Python driver alone at 20x the rows", "memory-rows", Figure(LARGE, "driver_peak"), Figure(SMALL, "driver_peak"), float("inf")),
+    Target("build of 16 shards: CPU of the floor that loads as we do", "shards-build", _lakewright("cpu"), Figure(MANY, "cpu"), float("inf")),
+    Target("build of 16 shards: wall time of the floor that loads as we do", "shards-build", _lakewright("wall"), Figure(MANY, "wall"), float("inf")),
+    Target("build of 16 shards: share of the cores used while writing", "shards-build", _lakewright("busy"), None, float("inf")),
     Target("driver's JVM alone at 20x the rows", "memory-rows", Figure(LARGE, "jvm_peak"), Figure(SMALL, "jvm_peak"), float("inf")),
 )
 

@@ -11,12 +11,17 @@ from bench.contenders import LAKEWRIGHT_SHARDS, SHARDS_FLOOR
 from bench.shards_data import pairs
 
 SHARDS = 16
+MANY = "floor-many"
 
 
 def build_shards(scale: Scale) -> Case:
     files = pairs(scale.rows)
     params, warm_up = {"files": files, "shards": SHARDS}, {"files": files[: len(files) // 4], "shards": SHARDS}
-    entries = tuple(Entry(contender, "build", params, warm_up) for contender in (LAKEWRIGHT_SHARDS, SHARDS_FLOOR))
+    entries = (
+        Entry(LAKEWRIGHT_SHARDS, "build", params, warm_up),
+        Entry(SHARDS_FLOOR, "build", params, warm_up),
+        Entry(SHARDS_FLOOR, "build-many", params, warm_up, label=MANY),
+    )
     return Case("shards-build", f"build {SHARDS} shards of {scale.rows:,} rows", entries, shard_facts)
 
 

@@ -1,6 +1,7 @@
 """The floor for building shards: one process per core reads Parquet, routes, sorts and loads into SQLite; no Spark.
 
-Rows go from the process that read them to the one that writes their shard through Arrow files, once.
+Rows go from the process that read them to the one that writes their shard through Arrow files, once. Rows are loaded as Python's
+sqlite3 loads many, by executemany; `build-many` loads a hundred with each statement, as Lakewright does.
 """
 
 from __future__ import annotations
@@ -8,7 +9,7 @@ from __future__ import annotations
 import multiprocessing
 import os
 import sqlite3
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from multiprocessing.pool import Pool
 from pathlib import Path
 from typing import Any
@@ -22,8 +23,12 @@ from bench.contenders.shard_files import Busy
 from bench.job import Job, Params
 from lakewright.shards.routing import HashRouting
 
+ONE = "INSERT INTO kv VALUES (?, ?)"
+
 
 class Build(Job):
+    rows_of_a_statement = 1
+
     def __init__(self, scratch: Path) -> None:
         super().__init__(scratch)
         self.pool: Pool = multiprocessing.get_context("spawn").Pool(os.cpu_count())
@@ -37,7 +42,7 @@ class Build(Job):
     def run(self) -> dict[str, float]:
         with Busy(self.out) as busy:
             self.pool.starmap(route, [(file, self.shards, str(self.parts)) for file in self.files], chunksize=1)
-            self.written = self.pool.starmap(load, [(shard, str(self.parts), str(self.out)) for shard in range(self.shards)], chunksize=1)
+            self.written = self.pool.starmap(load, [(shard, str(self.parts), str(self.out), self.rows_of_a_statement) for shard in range(self.shards)], chunksize=1)
         return {"busy": busy.share}
 
     def outcome(self, full: bool) -> dict[str, Any]:
@@ -65,7 +70,7 @@ def route(file: str, shards: int, parts: str) -> None:
         writer.close()
 
 
-def load(shard: int, parts: str, out: str) -> str:
+def load(shard: int, parts: str, out: str, rows_of_a_statement: int) -> str:
     """The rows of a shard in the order of their keys, in one transaction without a journal."""
     rows = pa.concat_tables([_read(path) for path in sorted(Path(parts).glob(f"{shard}-*.arrow"))]).combine_chunks()
     rows = rows.take(pc.sort_indices(rows, sort_keys=[("id", "ascending")]))
@@ -76,14 +81,20 @@ def load(shard: int, parts: str, out: str) -> str:
     connection.execute("CREATE TABLE kv (k INTEGER PRIMARY KEY, v BLOB NOT NULL)")
     connection.execute("BEGIN")
     for batch in rows.to_batches(max_chunksize=20_000):
-        connection.executemany("INSERT INTO kv VALUES (?, ?)", _values(batch.columns))
+        keys, values = (column.to_pylist() for column in batch.columns)
+        whole = len(keys) - len(keys) % rows_of_a_statement if rows_of_a_statement > 1 else 0
+        connection.executemany(ONE + ", (?, ?)" * (rows_of_a_statement - 1), _together(keys[:whole], values[:whole], rows_of_a_statement))
+        connection.executemany(ONE, zip(keys[whole:], values[whole:], strict=True))
     connection.execute("COMMIT")
     connection.close()
     return path
 
 
-def _values(columns: Sequence[pa.Array]) -> Any:
-    return zip(*(column.to_pylist() for column in columns), strict=True)
+def _together(keys: Sequence[Any], values: Sequence[Any], rows: int) -> Iterator[Sequence[Any]]:
+    pairs: list[Any] = [None] * (2 * len(keys))
+    pairs[::2], pairs[1::2] = keys, values
+    for start in range(0, len(pairs), 2 * rows):
+        yield pairs[start : start + 2 * rows]
 
 
 def _read(path: Path) -> pa.Table:
@@ -91,4 +102,8 @@ def _read(path: Path) -> pa.Table:
         return pa.ipc.open_file(source).read_all()
 
 
-JOBS: dict[str, type[Job]] = {"build": Build}
+class BuildMany(Build):
+    rows_of_a_statement = 100
+
+
+JOBS: dict[str, type[Job]] = {"build": Build, "build-many": BuildMany}

@@ -176,7 +176,7 @@ def written_by_tasks(build: Build) -> dict[int, ShardEntry]:
     entries = winners(ShardMessage.from_bytes(bytes(row.result), build.shape.key_type) for row in answers)
     missing = tuple(shard for shard in wanted if shard not in entries)
     if missing and not any(entry.rows for entry in entries.values()) and build.df.isEmpty():
-        return {shard: ShardEntry(shard) for shard in wanted}  # Spark plans no tasks where it knows that there are no rows
+        return {shard: ShardEntry(shard) for shard in wanted}  # of no rows that it knows of beforehand, Spark makes no partition at all
     require_all(missing, build)
     return entries
 

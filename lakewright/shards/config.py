@@ -97,6 +97,8 @@ class ShardConfig:
             if name not in known:
                 near = get_close_matches(name, known, n=1)
                 raise UnknownOption(f"Unknown option {name!r} of a sharded snapshot." + (f" Did you mean {near[0]}?" if near else f" It takes {', '.join(known)}."))
+        if "value" not in options:
+            raise InvalidOption("What is the value of a key? Give value=<column>, a list of columns, or a function.")
         return cls(**options)
 
     @property

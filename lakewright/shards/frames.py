@@ -16,7 +16,7 @@ from lakewright.shards.cel import Token
 from lakewright.shards.config import ShardConfig, ValueFunction
 from lakewright.shards.failures import telling
 from lakewright.shards.keys import KeyType, key_type_of_arrow
-from lakewright.shards.moving import PACKED, PLACE, ROWS, packed
+from lakewright.shards.moving import PACKED, PLACE, nothing, packed
 from lakewright.shards.routing import MOST_SHARDS, CelRouting, HashRouting, Routing, cel_routing, routing_from_json, shards_for
 from lakewright.shards.values import ValueCodec, codec_for
 
@@ -122,12 +122,18 @@ def by_shard(df: DataFrame, config: ShardConfig, shape: Shape, routing: Routing,
     kept = list(dict.fromkeys([config.key, *shape.value_columns, *([config.ordering] if config.ordering else [])]))
     needed = list(dict.fromkeys([*kept, *_routing_columns(config)]))
     described, key, url = routing.to_json(), config.key, config.url
+    places = routing.num_shards if only is None else len(only)
 
     def pack(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        return packed(batches, described, key, kept, only, url)
+        from pyspark import TaskContext
+
+        context = TaskContext.get()
+        if context is not None and context.partitionId() == 0:
+            yield nothing(places)
+        yield from packed(batches, described, key, kept, only, url)
 
     rows = df.select(*map(quoted, needed)).mapInArrow(pack, PACKED)
-    return rows.repartitionById(routing.num_shards if only is None else max(1, len(only)), F.col(PLACE)).select(ROWS)
+    return rows.repartitionById(places, F.col(PLACE))
 
 
 def _routing_columns(config: ShardConfig) -> list[str]:

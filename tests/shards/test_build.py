@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 import pytest
 
 from lakewright.commit.runs import FAILED, SUCCEEDED
-from lakewright.errors import CurrentMoved, DuplicateShardKey, InvalidRouting, InvalidShardKey, InvalidShardValue, ShardWriteError, ValueTooLarge
+from lakewright.errors import CurrentMoved, DuplicateShardKey, InvalidRouting, InvalidShardKey, InvalidShardValue, MissingShards, ShardWriteError, ValueTooLarge
 from lakewright.shards import build
 from lakewright.shards.backends import sqlite
 from lakewright.shards.build import write
@@ -262,6 +262,29 @@ def test_a_task_that_fails_tells_where_and_how_far_it_came(spark: SparkSession, 
     (record,) = runs(open_store(place.url))
     assert record.state == FAILED and "no luck with 77" in (record.error or "")
     assert place.files() == set() and current(open_store(place.url)) is None
+
+
+@pytest.mark.feature("S5")
+def test_shards_without_an_answer_are_named(spark: SparkSession, place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+    task = build._task
+
+    def silent(*given: Any) -> Any:
+        write_one = task(*given)
+
+        def some(batches: Any) -> Any:
+            from pyspark import TaskContext
+
+            context = TaskContext.get()
+            assert context is not None
+            answers = list(write_one(batches))
+            yield from () if context.partitionId() in (1, 3) else answers
+
+        return some
+
+    monkeypatch.setattr(build, "_task", silent)
+    with pytest.raises(MissingShards, match="shard 1, 3 of 4") as caught:
+        write(people(spark, 50), place.config(), progress="off")
+    assert caught.value.missing == (1, 3) and current(open_store(place.url)) is None and place.files() == set()
 
 
 @pytest.mark.feature("S7")

@@ -62,6 +62,11 @@ def test_an_unknown_option_gets_a_hint() -> None:
         ShardConfig.of(**GOOD, num_shard=4)
 
 
+def test_a_missing_value_is_asked_for() -> None:
+    with pytest.raises(InvalidOption, match="Give value="):
+        ShardConfig.of(url="/somewhere", key="id", num_shards=4)
+
+
 def test_the_digest_tells_what_decides_the_shards_and_nothing_else() -> None:
     one = ShardConfig(**GOOD).digest
     assert one == ShardConfig(**{**GOOD, "url": "/elsewhere", "batch_rows": 7, "operations_per_second": 5}).digest
