@@ -149,7 +149,7 @@ def test_files_are_let_go_of(tmp_path: Path) -> None:
             reader.refresh()
             reader.multi_get(KEYS)
             counts.append(open_files())
-        assert max(counts) <= 6, counts
+        assert max(counts) <= 12, counts  # of six shards at most, each read by SQL and by its pages
     assert open_files() == 0
 
 

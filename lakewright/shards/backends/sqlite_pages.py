@@ -9,7 +9,6 @@ payload's size, a key, and the payload, which is a small header and the value. W
 from __future__ import annotations
 
 import mmap
-import os
 from collections.abc import Sequence
 from typing import Any, cast
 
@@ -31,9 +30,8 @@ class PageReader:
 
     def __init__(self, path: str, root_page: int) -> None:
         with open(path, "rb") as stream:
-            self._size = os.fstat(stream.fileno()).st_size
-            self._file = os.dup(stream.fileno())
             self._map = mmap.mmap(stream.fileno(), 0, prot=mmap.PROT_READ)
+        self._size = len(self._map)
         self._view = memoryview(self._map)
         self._page_size = int.from_bytes(self._view[16:18], "big")
         self._largest_local = self._page_size - self._view[20] - 35
@@ -43,7 +41,7 @@ class PageReader:
 
     def get(self, keys: Sequence[int] | Words, found: dict[Any, bytes | None]) -> list[int]:
         """Put the values of keys, which are whole numbers of 64 bits, where they belong, and name those that are left to SQL."""
-        if os.fstat(self._file).st_size != self._size:  # what was cut off cannot be read through a map
+        if self._map.size() != self._size:  # asks the file: what was cut off cannot be read through a map
             raise IndexError("the file was cut")
         wanted = np.sort(np.asarray(keys, np.int64))  # in the order of the pages
         cells, is_there = self._cells(wanted)
@@ -116,10 +114,3 @@ class PageReader:
             keys = self._varint(cells + 4)[0]
             waiting += [(rightmost, bound), *reversed(list(zip(children.tolist(), keys.tolist(), strict=True)))]
         return np.array(leaves, np.int64), np.array(bounds, np.int64)
-
-    def close(self) -> None:
-        if self._file >= 0:
-            os.close(self._file)
-            self._file = -1
-
-    __del__ = close
