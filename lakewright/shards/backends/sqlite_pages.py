@@ -46,7 +46,8 @@ class PageReader:
         wanted = np.sort(np.asarray(keys, np.int64))  # in the order of the pages
         cells, is_there = self._cells(wanted)
         sizes, at = self._varint(cells)
-        at = self._varint(at)[1]  # past the key
+        keys_there, at = self._varint(at)
+        is_there &= keys_there == wanted
         starts, ends = at + self._bytes[at], at + sizes
         is_local = sizes <= self._largest_local
         here, file = is_there & is_local, self._map
@@ -55,7 +56,7 @@ class PageReader:
         return cast("list[int]", wanted[is_there & ~is_local].tolist())
 
     def _cells(self, wanted: Words) -> tuple[Words, Words]:
-        """The last cell of its leaf whose key is not above each wanted one, and whether it is that key."""
+        """The last cell of its leaf whose key is not above each wanted one, else the first; and whether the leaf has any."""
         pages = self._leaves[np.searchsorted(self._bounds, wanted, "left")]
         last = self._shorts[pages + 3].astype(np.int64) - 1
         pointers, place = pages + 8, np.zeros(len(wanted), np.int64)
@@ -64,17 +65,22 @@ class PageReader:
             is_before = self._key(pages + self._shorts[pointers + 2 * further]) <= wanted
             place = np.where(is_before, further, place)
         cells = np.where(last >= 0, pages + self._shorts[pointers + 2 * place], 0)
-        return cells, (self._key(cells) == wanted) & (last >= 0)
+        return cells, last >= 0
 
     def _key(self, cells: Words) -> Words:
         """The key of each cell. In front of it is the size of the payload, mostly of one or two bytes."""
         begins = self._shorts[cells]
         if ((begins & 0x8080) == 0x8080).any():
-            return self._varint(self._varint(cells)[1])[0]
-        return self._varint(cells + 1 + (begins >> 15))[0]
+            return self._number(self._varint(cells)[1])[0]
+        return self._number(cells + 1 + (begins >> 15))[0]
 
     def _varint(self, at: Words) -> tuple[Words, Words]:
-        """The numbers at these bytes, and where each ends: seven bits a byte while its high bit is set, eight in a ninth."""
+        """The numbers at these bytes, and where each ends."""
+        numbers, going_on = self._number(at)
+        return numbers, at + _LENGTHS[going_on]
+
+    def _number(self, at: Words) -> tuple[Words, Words]:
+        """The numbers at these bytes, and which bytes say that it goes on: seven bits a byte while its high bit is set, eight in a ninth."""
         if at.max(initial=0) <= self._size - 9:
             words = self._words[at].astype(np.uint64)
         else:  # near the end of the file fewer bytes are left
@@ -87,8 +93,9 @@ class PageReader:
         is_long = going_on == 255
         if is_long.any():
             ninth = self._bytes[np.minimum(at + 8, self._size - 1)].astype(np.uint64)
-            bits = np.where(is_long, (bits << np.uint64(8)) | ninth, bits)
-        return bits.view(np.int64), at + _LENGTHS[going_on]
+            longer = (bits << np.uint64(8)) | ninth
+            bits = longer if is_long.all() else np.where(is_long, longer, bits)
+        return bits.view(np.int64), going_on
 
     def _tree(self, root_page: int) -> tuple[Words, Words]:
         """Where each leaf begins, and the largest key it can have, in the order of the keys."""
