@@ -27,9 +27,10 @@ def main() -> None:
     rounds = arguments.rounds or (2 if arguments.quick else 9)
     out: Path = arguments.out or (WORK / "quick-results.json" if scale != Scale() or arguments.contender else RESULTS)
     out.parent.mkdir(parents=True, exist_ok=True)
-    ensure_peer()
     results: dict[str, CaseResult] = {}
     names = arguments.case or list(CASES)
+    if not all(name.startswith("shards-") for name in names):
+        ensure_peer()
     if any(name.startswith("keys-") for name in names):
         ensure_keyed_peers()
     for name in names:

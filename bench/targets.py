@@ -10,6 +10,7 @@ from bench.cases.commit import ANEW
 from bench.cases.keyed import COPYING_PEERS, COW, MERGING_PEERS, MOR
 from bench.cases.memory import LARGE, SMALL
 from bench.cases.row_level import OURS_COW, OURS_MOR, PEER_COW, PEER_MOR
+from bench.cases.shards import MANY
 from bench.harness import CaseResult
 from bench.stats import Ratio, paired_ratio
 
@@ -97,6 +98,12 @@ TARGETS = (
     *(Target(f"incremental read, {mode}: the best peer's", "keys-incremental", Figure(name, "wall"), Best(ALL_PEERS, "wall"), 1 / 2) for mode, name in KEYED_MODES),
     *(Target(f"50th small upsert, {mode}: the fifth", "keys-small-upserts", Figure(name, "late_wall"), Figure(name, "early_wall"), 1.5) for mode, name in KEYED_MODES),
     *(Target(f"files after 50 small upserts, {mode}: those allowed", "keys-small-upserts", Figure(name, "files_of_allowed"), None, 1.0) for mode, name in KEYED_MODES),
+    Target("build of 16 shards: CPU of the floor without Spark", "shards-build", _lakewright("cpu"), Figure("floor", "cpu"), 2.0),
+    Target("build of 16 shards: wall time of the floor without Spark", "shards-build", _lakewright("wall"), Figure("floor", "wall"), 1.5),
+    Target("point get, p50: SQLite's own", "shards-read", _lakewright("get_p50_ns"), _lakewright("own_p50_ns"), 1.3),
+    Target("point get, p99: SQLite's own", "shards-read", _lakewright("get_p99_ns"), _lakewright("own_p99_ns"), 1.3),
+    Target("multi-get of 10,000: as many gets", "shards-read", _lakewright("multi_get_ns"), _lakewright("gets_ns"), 1 / 3),
+    Target("shard ids of a column: a loop over its keys", "shards-read", _lakewright("shard_ids_ns"), _lakewright("loop_ns"), 1 / 50),
 )
 
 # Told beside the targets, without a bound of their own.
@@ -107,6 +114,9 @@ ALSO = (
     Target("500th commit, table opened anew: CPU of the 20th", "commit-history", Figure(ANEW, "late_cpu"), Figure(ANEW, "early_cpu"), float("inf")),
     Target("PyIceberg's 200th single-file commit: CPU of its 20th", "commit-history", Figure("pyiceberg", "late_cpu"), Figure("pyiceberg", "early_cpu"), float("inf")),
     Target("Python driver alone at 20x the rows", "memory-rows", Figure(LARGE, "driver_peak"), Figure(SMALL, "driver_peak"), float("inf")),
+    Target("build of 16 shards: CPU of the floor that loads as we do", "shards-build", _lakewright("cpu"), Figure(MANY, "cpu"), float("inf")),
+    Target("build of 16 shards: wall time of the floor that loads as we do", "shards-build", _lakewright("wall"), Figure(MANY, "wall"), float("inf")),
+    Target("build of 16 shards: share of the cores used while writing", "shards-build", _lakewright("busy"), None, float("inf")),
     Target("driver's JVM alone at 20x the rows", "memory-rows", Figure(LARGE, "jvm_peak"), Figure(SMALL, "jvm_peak"), float("inf")),
 )
 

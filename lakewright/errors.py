@@ -186,3 +186,102 @@ class PermissionRefused(LakewrightError):
 
 class CorruptFile(LakewrightError):
     """A metadata, manifest or data file that is missing or cannot be read."""
+
+
+class ShardError(LakewrightError):
+    """Base of what can go wrong with sharded snapshots. `url` names the snapshot's place, `shard_id` the shard, where one is known."""
+
+    def __init__(self, message: str, *, url: str | None = None, shard_id: int | None = None) -> None:
+        super().__init__(message)
+        self.url = url
+        self.shard_id = shard_id
+
+
+class InvalidRouting(ShardError):
+    """A routing that cannot work: a number of shards below 1, an expression that does not compile, a token or result out of range."""
+
+
+class InvalidShardKey(ShardError):
+    """A key that is null, of a type that cannot be a key, or of another type than the snapshot's keys."""
+
+
+class DuplicateShardKey(ShardError):
+    """A key that comes twice where nothing says which of the rows is the last."""
+
+
+class ValueTooLarge(ShardError):
+    """A value above what the backend can hold."""
+
+
+class InvalidShardValue(ShardError):
+    """A value that is null, or cannot be encoded or decoded with the snapshot's codec."""
+
+
+class ShardAssignmentError(ShardError):
+    """Rows that lie in another shard than the routing sends their key to."""
+
+
+class ShardWriteError(ShardError):
+    """A task could not write its shard. `attempt`, `rows_written` and `trace` tell how far it came."""
+
+    def __init__(self, message: str, *, shard_id: int, attempt: int, url: str, rows_written: int, trace: str) -> None:
+        super().__init__(message, url=url, shard_id=shard_id)
+        self.attempt = attempt
+        self.rows_written = rows_written
+        self.trace = trace
+
+
+class MissingShards(ShardError):
+    """A build that ended without a result for every shard. `missing` names them."""
+
+    def __init__(self, message: str, *, missing: tuple[int, ...], url: str | None = None) -> None:
+        super().__init__(message, url=url)
+        self.missing = missing
+
+
+class PublishManifestError(ShardError):
+    """The manifest could not be stored; readers see what they saw before."""
+
+
+class PublishCurrentError(PublishManifestError):
+    """The manifest is stored at `manifest_ref`, but the pointer to it could not be moved; readers see what they saw before."""
+
+    def __init__(self, message: str, *, manifest_ref: str, url: str | None = None) -> None:
+        super().__init__(message, url=url)
+        self.manifest_ref = manifest_ref
+
+
+class CurrentMoved(ShardError):
+    """Another publisher moved the pointer meanwhile; its snapshot stays."""
+
+    def __init__(self, message: str, *, manifest_ref: str | None = None, url: str | None = None) -> None:
+        super().__init__(message, url=url)
+        self.manifest_ref = manifest_ref
+
+
+class SnapshotNotFound(ShardError):
+    """No snapshot is published at this place, or not the one asked for."""
+
+
+class CorruptSnapshot(ShardError):
+    """A pointer, manifest or shard that is missing, cut or changed."""
+
+
+class UnsupportedSnapshot(ShardError):
+    """A snapshot with a format version, routing, backend or codec this version does not know."""
+
+
+class ShardStoreError(ShardError):
+    """The store below a snapshot did not answer, or refused."""
+
+
+class StoreConflict(ShardStoreError):
+    """An object changed, or was made, since it was looked at; nothing was changed."""
+
+
+class ObjectMissing(ShardStoreError):
+    """An object that is not in the store."""
+
+
+class ReaderClosed(ShardError):
+    """A reader that was used after it was closed."""

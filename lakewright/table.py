@@ -57,6 +57,7 @@ if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
     from lakewright.lake import Lake
+    from lakewright.shards.config import BuildResult
 
 log = logging.getLogger("lakewright")
 
@@ -374,6 +375,18 @@ class Table:
     def _moved(self, outcome: tuple[TableState, Commit]) -> Commit:
         self._state, commit = outcome
         return commit
+
+    # Serving
+
+    def publish_shards(self, url: str, **how: Any) -> BuildResult:
+        """Publish the newest snapshot as a sharded key-value snapshot: `t.publish_shards("s3://…/users", value="payload", num_shards=16)`.
+
+        Takes the options of `lw.shards.ShardConfig`; `key` is the table's own unless given. Only shards with changes since the last
+        publish are built anew, unless `full=True`; the result says so where all had to be.
+        """
+        from lakewright.shards.incremental import publish_shards
+
+        return publish_shards(self, url, **how)
 
     # Upkeep
 

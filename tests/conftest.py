@@ -34,6 +34,7 @@ def pytest_configure(config: pytest.Config) -> None:
 LONGEST = (
     *("rows/test_row_properties", "faults/test_row_level_faults", "rows/test_merge", "read/test_changes", "keys/test_model", "source/test_write", "sql/test_queries"),
     *("keys/test_upsert", "sql/test_row_statements", "maintain/test_compact_drawn", "maintain/test_compact", "docs/test_examples", "faults/test_kill", "test_connect"),
+    *("shards/test_incremental", "shards/test_build", "faults/test_shard_builds", "shards/test_single"),
     *("keys/test_index_record", "keys/test_engines", "keys/test_index", "faults/test_upserters", "write/test_engine", "keys/test_buckets", "properties/test_round_trip"),
 )
 

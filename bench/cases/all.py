@@ -21,6 +21,8 @@ from bench.cases.row_level import (
     update_clustered,
     update_random,
 )
+from bench.cases.shard_reads import shard_reads
+from bench.cases.shards import build_shards
 
 CASES: dict[str, Callable[[Scale], Case]] = {
     "append": append,
@@ -48,4 +50,6 @@ CASES: dict[str, Callable[[Scale], Case]] = {
     "keys-read": read_all,
     "keys-incremental": incremental,
     "keys-small-upserts": small_upserts,
+    "shards-build": build_shards,
+    "shards-read": shard_reads,
 }

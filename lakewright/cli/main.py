@@ -9,9 +9,11 @@ from typing import Annotated
 import typer
 
 from lakewright import __version__
+from lakewright.cli import shards
 from lakewright.errors import LakewrightError
 
 app = typer.Typer(no_args_is_help=True, add_completion=False, help="Write and look at open lake tables.")
+app.add_typer(shards.app, name="shards")
 LakeOption = Annotated[str, typer.Option("--lake", "-l", help="Folder, location or configured name of the lake.")]
 
 

@@ -3,7 +3,7 @@
 A record lives at `runs/<run id>.json` below the table. It is written before the first file and renewed while the run goes
 on, so that clean-up can tell the files of a dead run from those a live one may still commit. As long as the run is not over
 there is also an empty file `runs/running/<run id>`: a writer that looks for dead runs lists that small folder, however many
-runs there have been.
+runs there have been. Builds of sharded snapshots keep theirs the same way below their url, in a folder of the caller's choice.
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ from lakewright.format.storage import list_files, read_bytes, try_delete, write_
 
 MARKER_WITHOUT_RECORD_MS = 3_600_000  # it is written just before the record: past this its process died in between
 LAST_RUN = "lakewright.last-metadata-run"  # table property: the newest run that published without a snapshot
+RUNS = "runs"  # the folder below a table
 BEATS, BY_TASKS = "beats", "tasks"
 RUNNING, SUCCEEDED, FAILED, ROLLED_BACK = "running", "succeeded", "failed", "rolled back"
 log = logging.getLogger("lakewright")
@@ -63,21 +64,21 @@ def data_prefix(table_location: str, run_id: str) -> str:
     return f"{table_location}/data/{run_id}"
 
 
-def record_path(table_location: str, run_id: str) -> str:
-    return f"{table_location}/runs/{run_id}.json"
+def record_path(table_location: str, run_id: str, folder: str = RUNS) -> str:
+    return f"{table_location}/{folder}/{run_id}.json"
 
 
-def mark_path(table_location: str, run_id: str) -> str:
+def mark_path(table_location: str, run_id: str, folder: str = RUNS) -> str:
     """Beside the record, and never written by the run itself: a heartbeat cannot wipe it out."""
-    return f"{table_location}/runs/{run_id}.rolled-back"
+    return f"{table_location}/{folder}/{run_id}.rolled-back"
 
 
-def running_path(table_location: str, run_id: str) -> str:
-    return f"{table_location}/runs/running/{run_id}"
+def running_path(table_location: str, run_id: str, folder: str = RUNS) -> str:
+    return f"{table_location}/{folder}/running/{run_id}"
 
 
-def write_record(io: FileIO, table_location: str, record: RunRecord) -> None:
-    write_atomically(io, record_path(table_location, record.run_id), json.dumps(asdict(record), separators=(",", ":")).encode())
+def write_record(io: FileIO, table_location: str, record: RunRecord, folder: str = RUNS) -> None:
+    write_atomically(io, record_path(table_location, record.run_id, folder), json.dumps(asdict(record), separators=(",", ":")).encode())
 
 
 def read_record(io: FileIO, path: str) -> RunRecord:
@@ -87,21 +88,21 @@ def read_record(io: FileIO, path: str) -> RunRecord:
         raise CorruptFile(f"Run record {path} cannot be read: {error}. Remove it once its run is known to be over.") from error
 
 
-def list_runs(io: FileIO, table_location: str) -> list[RunRecord]:
+def list_runs(io: FileIO, table_location: str, folder: str = RUNS) -> list[RunRecord]:
     """All runs of a table, oldest first."""
     records = []
-    for file in list_files(io, f"{table_location}/runs"):
+    for file in list_files(io, f"{table_location}/{folder}"):
         if file.path.endswith(".json"):
             records.append(read_record(io, file.path))
     return sorted(records, key=lambda r: (r.started_ms, r.run_id))
 
 
-def running_runs(io: FileIO, table_location: str) -> list[RunRecord]:
+def running_runs(io: FileIO, table_location: str, folder: str = RUNS) -> list[RunRecord]:
     """Runs that have not ended, alive or dead, for the price of one listing; markers that outlived their run are removed."""
     records = []
-    for marker in list(list_files(io, f"{table_location}/runs/running")):
+    for marker in list(list_files(io, f"{table_location}/{folder}/running")):
         try:
-            record = read_record(io, record_path(table_location, marker.path.rsplit("/", 1)[-1]))
+            record = read_record(io, record_path(table_location, marker.path.rsplit("/", 1)[-1], folder))
         except FileNotFoundError:
             if marker.modified_ms < now_ms() - MARKER_WITHOUT_RECORD_MS:
                 try_delete(io, marker.path)
@@ -119,8 +120,8 @@ def running_runs(io: FileIO, table_location: str) -> list[RunRecord]:
 class Run:
     """A run in progress, with a heartbeat of its own. `finish` and `fail` end it."""
 
-    def __init__(self, io: FileIO, table_location: str, record: RunRecord) -> None:
-        self.io, self.table_location, self.record = io, table_location, record
+    def __init__(self, io: FileIO, table_location: str, record: RunRecord, folder: str = RUNS) -> None:
+        self.io, self.table_location, self.record, self.folder = io, table_location, record, folder
         self._over = threading.Event()
         self._writing = threading.Lock()
 
@@ -133,8 +134,8 @@ class Run:
         return self.record.prefix
 
     def begin(self) -> None:
-        write_atomically(self.io, running_path(self.table_location, self.run_id), b"")
-        write_record(self.io, self.table_location, self.record)
+        write_atomically(self.io, running_path(self.table_location, self.run_id, self.folder), b"")
+        self._write()
 
     def beat(self) -> None:
         """Renew the lease until the run is over; a beat that fails is tried again at the next one."""
@@ -148,11 +149,11 @@ class Run:
         with self._writing:
             if not self._over.is_set():
                 self.record = replace(self.record, heartbeat_ms=now_ms())
-                write_record(self.io, self.table_location, self.record)
+                self._write()
 
     def require_alive(self) -> None:
         """Raise where a clean-up took this run for dead, since its files may be gone."""
-        if self.io.new_input(mark_path(self.table_location, self.run_id)).exists():
+        if self.io.new_input(mark_path(self.table_location, self.run_id, self.folder)).exists():
             raise CommitConflict(
                 f"Run {self.run_id} on {self.record.table} did not renew its lease in time and was rolled back; nothing was changed. Run the write again.",
                 table=self.record.table,
@@ -163,11 +164,14 @@ class Run:
         with self._writing:
             self._over.set()
             self.record = replace(self.record, state=state, finished_ms=now_ms(), heartbeat_ms=now_ms(), **outcome)
-            write_record(self.io, self.table_location, self.record)
-            try_delete(self.io, running_path(self.table_location, self.run_id))
+            self._write()
+            try_delete(self.io, running_path(self.table_location, self.run_id, self.folder))
 
     def stop_beating(self) -> None:
         self._over.set()
+
+    def _write(self) -> None:
+        write_record(self.io, self.table_location, self.record, self.folder)
 
 
 @contextmanager
@@ -182,10 +186,13 @@ def open_run(
     lease_seconds: int,
     run_id: str | None = None,
     read_snapshot_id: int | None = None,
+    prefix: str | None = None,
+    folder: str = RUNS,
 ) -> Iterator[Run]:
     """A run with its record and heartbeat. Leaving by an exception marks it failed, unless its outcome is not known.
 
-    `read_snapshot_id`: the snapshot its plan rests on, which expiry keeps for as long as the run is alive.
+    `read_snapshot_id`: the snapshot its plan rests on, which expiry keeps for as long as the run is alive. `prefix`: where its files
+    are, the table's data folder unless given.
     """
     run_id = run_id or new_run_id()
     now = now_ms()
@@ -194,7 +201,7 @@ def open_run(
         table=table,
         operation=operation,
         state=RUNNING,
-        prefix=data_prefix(table_location, run_id),
+        prefix=prefix or data_prefix(table_location, run_id),
         branch=branch,
         token=token,
         started_ms=now,
@@ -202,7 +209,7 @@ def open_run(
         lease_seconds=lease_seconds,
         read_snapshot_id=read_snapshot_id,
     )
-    run = Run(io, table_location, record)
+    run = Run(io, table_location, record, folder)
     run.begin()
     with beating(run):
         try:

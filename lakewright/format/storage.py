@@ -9,6 +9,7 @@ import shutil
 import threading
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Protocol, runtime_checkable
 from urllib.parse import urlparse
 
 from pyarrow.fs import FileSelector, FileSystem, FileType, LocalFileSystem
@@ -38,6 +39,13 @@ class StoredFile:
     path: str
     size: int
     modified_ms: int
+
+
+@runtime_checkable
+class Listing(Protocol):
+    """A FileIO that lists by itself, where PyIceberg's goes through Arrow."""
+
+    def listed(self, location: str) -> Iterator[StoredFile]: ...
 
 
 def local_path(location: str) -> str | None:
@@ -72,6 +80,9 @@ def list_files(io: FileIO, location: str) -> Iterator[StoredFile]:
                 except FileNotFoundError:  # deleted since it was listed
                     continue
                 yield StoredFile(prefix + path, stat.st_size, stat.st_mtime_ns // 1_000_000)
+        return
+    if isinstance(io, Listing):
+        yield from io.listed(location)
         return
     fs, path = filesystem(io, location)
     parsed = urlparse(location)
