@@ -180,6 +180,7 @@ def _process_settings() -> dict[str, str]:
         "spark.ui.showConsoleProgress": "false",
         "spark.log.level": "ERROR",
         "spark.sql.shuffle.partitions": str(max(8, 2 * cores)),
+        "spark.python.daemon.module": "lakewright.write.worker_daemon",
     }
 
 

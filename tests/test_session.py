@@ -45,6 +45,22 @@ def test_tasks_run_this_interpreter(spark: SparkSession) -> None:
     assert {row.python for row in spark.range(1).mapInArrow(which, "python string").collect()} == {sys.executable}  # type: ignore[arg-type]
 
 
+def test_workers_begin_with_what_writing_tasks_import(spark: SparkSession) -> None:
+    from pyspark.sql import functions as F
+
+    @F.udf("string")
+    def parent(_: int) -> str:
+        import os
+        from pathlib import Path
+
+        return Path(f"/proc/{os.getppid()}/cmdline").read_text()
+
+    started_by = spark.range(1).select(parent("id").alias("command")).collect()[0].command
+    assert "lakewright.write.worker_daemon" in started_by
+    program = "import sys; sys.argv = ['daemon', 'pyspark.worker']; import lakewright.write.worker_daemon; print('lakewright.write.copy_on_write' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True).stdout.split() == ["True"]
+
+
 def test_the_active_session_is_taken(spark: SparkSession) -> None:
     assert active_or_local().conf.get("spark.app.id") == spark.conf.get("spark.app.id")
 

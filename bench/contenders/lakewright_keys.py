@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from math import ceil
+from pathlib import Path
 from statistics import median
 
 from pyspark.sql import DataFrame
@@ -24,6 +25,9 @@ EARLY, LATE, WINDOW = 5, 50, 2
 class LakewrightKeys(KeyedSpark):
     mode = COPY_ON_WRITE
     is_peer = False
+
+    def __init__(self, scratch: Path) -> None:
+        super().__init__(scratch, {"spark.python.daemon.module": "lakewright.write.worker_daemon"})
 
     def create(self) -> None:
         properties = {f"write.{command}.mode": self.mode for command in ("delete", "update", "merge")}
