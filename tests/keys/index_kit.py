@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from lakewright.keys.request import KeyRequest, Operation
-from lakewright.keys.run import prepared
+from lakewright.keys.run import fitted_to, prepared
 from lakewright.read.scan import plan_scan
 from lakewright.transaction import Transaction
 
@@ -47,7 +47,7 @@ def contents(table: Table) -> dict[str, int]:
 def candidates(table: Table, records: DataFrame, **options: Any) -> set[str]:
     """The files an upsert of these records would join with."""
     table.refresh()
-    request = prepared(table, KeyRequest(Operation.UPSERT, records, options=options))
+    request = prepared(table, fitted_to(table, KeyRequest(Operation.UPSERT, records, options=options)))
     metadata = table._state.metadata
     context = Transaction(table._lake, table._state)._row_context(request._merge(metadata), request.options, f"{metadata.location}/data", "merge-on-read")
     source = request.batch.source
