@@ -31,6 +31,10 @@ SETTINGS = {
     "spark.speculation.minTaskRuntime": "500ms",
     "spark.task.maxFailures": "4",
     "spark.locality.wait": "0s",
+    # Both hosts are there before the first task: else all may run on the one that was faster to come up.
+    "spark.cores.max": "4",
+    "spark.scheduler.minRegisteredResourcesRatio": "1.0",
+    "spark.scheduler.maxRegisteredResourcesWaitingTime": "120s",
     "spark.executor.memory": "512m",
     "spark.driver.memory": "512m",
     "spark.driver.host": "127.0.0.1",
