@@ -28,7 +28,8 @@ SETTINGS = {
     "spark.speculation.interval": "100ms",
     "spark.speculation.quantile": "0.25",
     "spark.speculation.multiplier": "1.2",
-    "spark.speculation.minTaskRuntime": "500ms",
+    # Long enough for the slow host's attempt to have begun, also where starting its Python worker takes seconds.
+    "spark.speculation.minTaskRuntime": "6s",
     "spark.task.maxFailures": "4",
     "spark.locality.wait": "0s",
     # Both hosts are there before the first task: else all may run on the one that was faster to come up.
