@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import shutil
 from pathlib import Path
 
 import duckdb
 
-from bench.places import DATA
+from bench.places import DATA, made_whole
 
 FILES = 8
 COLUMNS = """
@@ -33,17 +32,13 @@ def lineitem(rows: int) -> list[str]:
 
 
 def _make_lineitem(folder: Path, rows: int) -> None:
-    part = folder.with_suffix(".part")
-    shutil.rmtree(part, ignore_errors=True)
-    part.mkdir(parents=True)
-    with duckdb.connect() as connection:
+    with made_whole(folder) as part, duckdb.connect() as connection:
         for n in range(FILES):
             low, high = n * rows // FILES, (n + 1) * rows // FILES
             connection.execute(
                 f"copy (select {COLUMNS} from range({low}, {high}) t(i)) to '{part}/part-{n:05d}.parquet'"
                 " (format parquet, compression zstd, row_group_size 250000)"
             )
-    part.rename(folder)
 
 
 def checksum(files: list[str], columns: list[str] | None) -> dict[str, int]:

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import shutil
 from pathlib import Path
 
-from bench.places import DATA
+from bench.places import DATA, made_whole
 
 FILES = 8
 MONTHS = 20
@@ -81,13 +80,9 @@ def _changes(name: str, rows: int, chosen: list[str]) -> list[str]:
 def _make(folder: Path, queries: dict[str, str]) -> None:
     import duckdb  # the peers' environment has none, and needs only the names above
 
-    part = folder.with_suffix(".part")
-    shutil.rmtree(part, ignore_errors=True)
-    part.mkdir(parents=True)
-    with duckdb.connect() as connection:
+    with made_whole(folder) as part, duckdb.connect() as connection:
         for name, query in queries.items():
             connection.execute(f"copy ({query}) to '{part}/{name}.parquet' (format parquet, compression zstd, row_group_size 250000)")
-    part.rename(folder)
 
 
 def _files(folder: Path) -> list[str]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import subprocess
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -62,14 +63,7 @@ class Worker:
 
     def cpu_seconds(self) -> float:
         """User and system time of every process of the tree, of those that have ended too."""
-        total = 0.0
-        for process in self.tree():
-            try:
-                times = process.cpu_times()
-            except psutil.NoSuchProcess:
-                continue
-            total += times.user + times.system + times.children_user + times.children_system
-        return total
+        return cpu_seconds(self.tree())
 
     def reset_peaks(self) -> None:
         for process in self.tree():
@@ -111,3 +105,15 @@ def _high_water_mark(pid: int) -> int:
         if line.startswith("VmHWM:"):
             return int(line.split()[1]) * 1024
     return 0
+
+
+def cpu_seconds(processes: Iterable[psutil.Process]) -> float:
+    """Their user and system time, and that of their children that have ended."""
+    total = 0.0
+    for process in processes:
+        try:
+            times = process.cpu_times()
+        except psutil.NoSuchProcess:
+            continue
+        total += times.user + times.system + times.children_user + times.children_system
+    return total

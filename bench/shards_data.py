@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import shutil
 from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from bench.places import DATA
+from bench.places import DATA, made_whole
 
 FILES, VALUE_BYTES, GROUP = 8, 100, 250_000
 _ODD = np.uint64(0x9E3779B97F4A7C15)  # times an odd number, modulo 2^64: every key once, and none near its neighbour
@@ -24,19 +23,16 @@ def pairs(rows: int) -> list[str]:
 
 
 def _make(folder: Path, rows: int) -> None:
-    part = folder.with_suffix(".part")
-    shutil.rmtree(part, ignore_errors=True)
-    part.mkdir(parents=True)
-    random = np.random.default_rng(7)
-    for n in range(FILES):
-        low, high = n * rows // FILES, (n + 1) * rows // FILES
-        with pq.ParquetWriter(part / f"part-{n:05d}.parquet", pa.schema({"id": pa.int64(), "payload": pa.binary()}), compression="zstd", use_dictionary=False) as writer:
-            for start in range(low, high, GROUP):
-                count = min(GROUP, high - start)
-                keys = (np.arange(start, start + count, dtype=np.uint64) * _ODD).view(np.int64)
-                values = pa.FixedSizeBinaryArray.from_buffers(pa.binary(VALUE_BYTES), count, [None, pa.py_buffer(random.bytes(count * VALUE_BYTES))])
-                writer.write_table(pa.table({"id": keys, "payload": values.cast(pa.binary())}), row_group_size=GROUP)
-    part.rename(folder)
+    with made_whole(folder) as part:
+        random = np.random.default_rng(7)
+        for n in range(FILES):
+            low, high = n * rows // FILES, (n + 1) * rows // FILES
+            with pq.ParquetWriter(part / f"part-{n:05d}.parquet", pa.schema({"id": pa.int64(), "payload": pa.binary()}), compression="zstd", use_dictionary=False) as writer:
+                for start in range(low, high, GROUP):
+                    count = min(GROUP, high - start)
+                    keys = (np.arange(start, start + count, dtype=np.uint64) * _ODD).view(np.int64)
+                    values = pa.FixedSizeBinaryArray.from_buffers(pa.binary(VALUE_BYTES), count, [None, pa.py_buffer(random.bytes(count * VALUE_BYTES))])
+                    writer.write_table(pa.table({"id": keys, "payload": values.cast(pa.binary())}), row_group_size=GROUP)
 
 
 def keys_of(rows: int) -> np.ndarray[tuple[int], np.dtype[np.int64]]:

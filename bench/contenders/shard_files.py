@@ -10,6 +10,8 @@ from typing import Self
 
 import psutil  # type: ignore[import-untyped]
 
+from bench.process import cpu_seconds
+
 STEP = 0.2
 
 
@@ -40,15 +42,4 @@ class Busy:
         me = psutil.Process()
         while not self._over.wait(STEP):
             if any(self._folder.rglob("*.sqlite")):
-                self._looks.append((time.perf_counter(), _cpu(me)))
-
-
-def _cpu(root: psutil.Process) -> float:
-    total = 0.0
-    for process in [root, *root.children(recursive=True)]:
-        try:
-            times = process.cpu_times()
-        except psutil.NoSuchProcess:
-            continue
-        total += times.user + times.system + times.children_user + times.children_system
-    return total
+                self._looks.append((time.perf_counter(), cpu_seconds([me, *me.children(recursive=True)])))

@@ -39,7 +39,7 @@ def find_token(metadata: Metadata, branch: str, token: str | None) -> Snapshot |
     line = metadata.ancestors(metadata.refs.get(branch, {}).get("snapshot-id"))
     main = metadata.ancestors(metadata.refs.get(MAIN, {}).get("snapshot-id"))
     written = (s for s in line if s.raw.get("summary", {}).get(TOKEN) == token)
-    taken_in = (s for s in main if token in json.loads(s.raw.get("summary", {}).get(TOKENS_TAKEN_IN, "[]")))
+    taken_in = (s for s in main if TOKENS_TAKEN_IN in (summary := s.raw.get("summary", {})) and token in json.loads(summary[TOKENS_TAKEN_IN]))
     return next(written, None) or next(taken_in, None)
 
 

@@ -18,7 +18,7 @@ from lakewright.options import Options
 from lakewright.plan.names import did_you_mean, match_name
 from lakewright.plan.project import projected_columns
 from lakewright.plan.schema import Reconciled
-from lakewright.read.native import quoted
+from lakewright.quoting import quoted
 from lakewright.read.prune import optional_schema
 from lakewright.rows.expressions import condition_of, explaining
 from lakewright.rows.kept import kept

@@ -21,7 +21,7 @@ from lakewright.options import BUCKET, BUCKET_MODE, BUCKET_TARGET_ROWS, Options,
 from lakewright.plan.distribution import partition_fields
 from lakewright.plan.keys import is_keyed
 from lakewright.plan.transform_columns import source_path
-from lakewright.read.native import quoted
+from lakewright.quoting import quoted
 
 NONE, FIXED, DYNAMIC, KEY_DYNAMIC, UNAWARE, POSTPONE = "none", "fixed", "dynamic", "key-dynamic", "unaware", "postpone"
 

@@ -8,7 +8,7 @@ from lakewright.errors import UnsupportedOperation
 from lakewright.keys.definition import NEW, OLD, Definition
 from lakewright.keys.engines import Engine
 from lakewright.options import SHUFFLE_PARALLELISM, Options
-from lakewright.read.native import quoted
+from lakewright.quoting import quoted
 from lakewright.rows.kept import kept
 from lakewright.rows.merge_source import SOURCE_ROW
 

@@ -20,7 +20,7 @@ from lakewright.keys.definition import NEW, OLD, Definition, split
 from lakewright.keys.imports import PYTHON, imported, is_own
 from lakewright.options import MERGE_ENGINE, Options
 from lakewright.plan.names import did_you_mean, find_field, match_name, unquoted
-from lakewright.read.native import quoted
+from lakewright.quoting import quoted
 
 LATEST, FIRST_ROW, PARTIAL_UPDATE, AGGREGATE, EXPRESSION = "latest", "first-row", "partial-update", "aggregate", "expression"
 ENGINES = (LATEST, FIRST_ROW, PARTIAL_UPDATE, AGGREGATE, EXPRESSION)

@@ -15,7 +15,7 @@ from lakewright.keys.definition import Definition, definition_of
 from lakewright.plan.keys import is_keyed
 from lakewright.plan.names import match_name, unquoted
 from lakewright.plan.request import Clause, Command, RowRequest, Then
-from lakewright.read.native import quoted
+from lakewright.quoting import quoted
 from lakewright.rows.merge_source import equal_keys
 
 

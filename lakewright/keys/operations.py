@@ -23,7 +23,7 @@ from lakewright.options import MERGE_MODE, PARTITION_CHANGE, Options
 from lakewright.plan.delta import MERGE_ON_READ
 from lakewright.plan.request import MAIN, Clause, Command, IntoEmpty, RowRequest, Then, When, WriteMode, WriteRequest
 from lakewright.plan.write_plan import most_rows
-from lakewright.read.native import quoted
+from lakewright.quoting import quoted
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

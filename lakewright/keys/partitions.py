@@ -15,7 +15,7 @@ from lakewright.keys.definition import NEW, OLD, Definition
 from lakewright.plan.distribution import partition_fields
 from lakewright.plan.partition_scope import stays
 from lakewright.plan.transform_columns import source_path, transformed
-from lakewright.read.native import quoted
+from lakewright.quoting import quoted
 from lakewright.rows.expressions import column_of
 
 if TYPE_CHECKING:

@@ -23,8 +23,8 @@ from lakewright.keys.combine import DELETED, RESET
 from lakewright.options import BUCKET_MODE, FIXED_AT_BATCH_WRITE, OUTPUT_SPEC_ID, Options
 from lakewright.plan.keys import is_keyed
 from lakewright.plan.request import WriteMode, WriteRequest
+from lakewright.quoting import quoted
 from lakewright.read.frame import to_dataframe
-from lakewright.read.native import quoted
 from lakewright.read.scan import Scan, plan_scan
 
 if TYPE_CHECKING:

@@ -16,7 +16,7 @@ from lakewright.keys.request import KeyRequest, Operation
 from lakewright.plan.conversion import Cast, checked, lossless
 from lakewright.plan.names import match_name
 from lakewright.plan.project import fitting
-from lakewright.read.native import quoted
+from lakewright.quoting import quoted
 from lakewright.rows.expressions import condition_of, explaining
 from lakewright.rows.kept import kept
 

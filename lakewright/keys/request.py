@@ -22,7 +22,7 @@ from lakewright.options import CHECK_NULLABILITY, MERGE_ENGINE, MERGE_SCHEMA, Op
 from lakewright.plan.names import match_name
 from lakewright.plan.request import Request, WriteMode
 from lakewright.plan.schema import Reconciled, reconcile
-from lakewright.read.native import quoted
+from lakewright.quoting import quoted
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame

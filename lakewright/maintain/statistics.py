@@ -22,7 +22,7 @@ from lakewright.format.metadata import Json, Metadata, Snapshot
 from lakewright.format.puffin import SketchFile, write_sketches
 from lakewright.format.storage import delete_file
 from lakewright.plan.names import find_field
-from lakewright.read.native import quoted
+from lakewright.quoting import quoted
 from lakewright.read.reader import read
 
 if TYPE_CHECKING:

@@ -15,6 +15,7 @@ from lakewright.errors import DuplicateColumn
 from lakewright.format.lineage import ROW_SEQUENCE
 from lakewright.format.metadata import Metadata, Snapshot
 from lakewright.plan.filters import Filter, parse_where, resolving
+from lakewright.quoting import quoted
 from lakewright.read.change_files import ChangedFiles, in_glob
 from lakewright.read.change_range import Range, Step, resolve_range
 from lakewright.read.change_rows import (
@@ -31,7 +32,6 @@ from lakewright.read.change_rows import (
 )
 from lakewright.read.frame import to_dataframe
 from lakewright.read.layout import placeholder
-from lakewright.read.native import quoted
 from lakewright.read.prune import Pruner
 from lakewright.read.scan import Scan, plan_scan
 from lakewright.read.timetravel import Moment

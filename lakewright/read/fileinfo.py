@@ -14,8 +14,8 @@ from lakewright.format.data_file import DataFile
 from lakewright.format.lineage import ROW_ID, ROW_ID_NAME, ROW_SEQUENCE, ROW_SEQUENCE_NAME
 from lakewright.format.metadata import Metadata
 from lakewright.format.paths import partition_path
+from lakewright.quoting import quoted
 from lakewright.read.layout import FILE, POSITION, placeholder
-from lakewright.read.native import quoted
 from lakewright.read.prune import partition_key
 from lakewright.read.scan import FileScan
 

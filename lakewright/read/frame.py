@@ -12,10 +12,11 @@ from pyiceberg.schema import Schema
 from lakewright.errors import UnsupportedOperation
 from lakewright.format.metadata import Metadata
 from lakewright.plan.types import spark_struct
+from lakewright.quoting import quoted
 from lakewright.read.arrow_frame import scan_arrow
 from lakewright.read.fileinfo import METADATA_COLUMNS, check_no_clash, lineage_fields, metadata_values, with_file_info
 from lakewright.read.layout import FILE, FILE_SIZE, POSITION
-from lakewright.read.native import quoted, scan_native
+from lakewright.read.native import scan_native
 from lakewright.read.native_deletes import apply_deletes, dropped_fields, equality_ids
 from lakewright.read.paths import is_hidden, reported_path, spark_path, spark_reaches
 from lakewright.read.scan import FileScan, Scan

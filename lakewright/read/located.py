@@ -12,10 +12,11 @@ from pyiceberg.types import LongType, NestedField
 
 from lakewright.format.lineage import ROW_ID
 from lakewright.format.metadata import Metadata
+from lakewright.quoting import quoted
 from lakewright.read.arrow_frame import scan_arrow
 from lakewright.read.frame import AUTO, split_by_engine
 from lakewright.read.layout import FILE, FILE_SIZE, POSITION, placeholder
-from lakewright.read.native import quoted, scan_native
+from lakewright.read.native import scan_native
 from lakewright.read.native_deletes import apply_deletes, dropped_fields, equality_ids
 from lakewright.read.paths import reported_path, spark_path
 from lakewright.read.scan import FileScan

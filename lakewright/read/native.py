@@ -17,6 +17,7 @@ from pyiceberg.types import DoubleType, FloatType, IcebergType, ListType, MapTyp
 from lakewright.format.data_file import DataFile
 from lakewright.format.metadata import Metadata
 from lakewright.plan.types import spark_struct, spark_type
+from lakewright.quoting import quoted
 from lakewright.read.footers import file_schema, identity_value, layout_in, missing, name_mapping
 from lakewright.read.layout import FILE, FILE_SIZE, POSITION, Layout, layout_by_id, layout_by_name, needs_footers, physical_struct
 from lakewright.read.paths import reported_path, spark_path
@@ -41,10 +42,6 @@ READ_OPTIONS = {
 REPORTED_AS = {FILE: "file_path", POSITION: "row_index", FILE_SIZE: "file_size"}
 UUID_TEXT = "$1-$2-$3-$4-$5"
 UUID_PARTS = "^(.{8})(.{4})(.{4})(.{4})(.{12})$"
-
-
-def quoted(name: str) -> str:
-    return "`" + name.replace("`", "``") + "`"
 
 
 def scan_native(spark: SparkSession, io: FileIO, metadata: Metadata, files: Sequence[DataFile], schema: Schema, *, place: Sequence[str] = ()) -> DataFrame:

@@ -14,9 +14,10 @@ from pyiceberg.types import NestedField, StructType
 
 from lakewright.errors import CorruptFile
 from lakewright.format.metadata import Metadata
+from lakewright.quoting import quoted
 from lakewright.read.deletes import DeleteFile, is_unpartitioned
 from lakewright.read.layout import FILE, placeholder
-from lakewright.read.native import quoted, scan_native
+from lakewright.read.native import scan_native
 from lakewright.read.native_positions import without_positions
 from lakewright.read.paths import reported_path, spark_path
 from lakewright.read.prune import partition_key

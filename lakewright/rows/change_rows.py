@@ -10,7 +10,7 @@ from lakewright.plan.delta import ACTION, DELETE
 from lakewright.plan.filters import Filter, parse_where, resolving
 from lakewright.plan.overwrite import WholeFiles
 from lakewright.plan.request import Clause, RowRequest, Then
-from lakewright.read.native import quoted
+from lakewright.quoting import quoted
 from lakewright.read.scan import FileScan, plan_scan
 from lakewright.rows.expressions import assignments, require_deterministic
 from lakewright.rows.moves import moves_of, update_action

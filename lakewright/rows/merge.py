@@ -26,7 +26,7 @@ from lakewright.plan.delta import ACTION, CLAUSE, DELETE, FILE, INSERT, MATCH, N
 from lakewright.plan.project import assigned_value
 from lakewright.plan.request import Clause, RowRequest, Then, When
 from lakewright.plan.types import spark_type
-from lakewright.read.native import quoted
+from lakewright.quoting import quoted
 from lakewright.read.scan import FileScan, plan_scan
 from lakewright.rows.expressions import assignments, condition_of, explaining, require_deterministic
 from lakewright.rows.kept import kept
@@ -209,7 +209,6 @@ class _Merge:
 
     def _source_values(self, rows: DataFrame, updates: Mapping[int, Values]) -> Values:
         """The value of each column by the clause at hand: one expression where all clauses that assign it take it over as it is."""
-
         inserts = self._inserts
         given = {**updates, **{n: self._values(rows, clause, _nothing) for n, clause in inserts}}
         return {f.field_id: self._source_value(f, given, [c for n, c in inserts if f.field_id not in given[n]]) for f in self.context.schema.fields}

@@ -19,7 +19,7 @@ from lakewright.plan.filters import parse_where
 from lakewright.plan.names import match_name
 from lakewright.plan.request import RowRequest, Then
 from lakewright.plan.types import spark_type
-from lakewright.read.native import quoted
+from lakewright.quoting import quoted
 from lakewright.rows.expressions import column_of, is_column
 from lakewright.rows.kept import kept
 from lakewright.session import time_zone
@@ -181,7 +181,7 @@ def _column_of(node: exp.Expr, alias: str, schema: Any) -> tuple[str, IcebergTyp
 
 
 def is_of_one(value: Any, alias: str) -> bool:
-    """Whether a value is SQL text over columns of the one with this alias, or of none."""
+    """Whether a value is SQL text over columns, all of the one with this alias."""
     try:
         return isinstance(value, str) and _only_of(sqlglot.parse_one(value, dialect="spark"), alias)
     except SqlglotError:

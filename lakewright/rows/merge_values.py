@@ -9,7 +9,7 @@ from lakewright.errors import ColumnNotFound
 from lakewright.options import MERGE_SCHEMA
 from lakewright.plan.names import did_you_mean, match_name
 from lakewright.plan.request import Clause, RowRequest
-from lakewright.read.native import quoted
+from lakewright.quoting import quoted
 
 if TYPE_CHECKING:
     from lakewright.rows.merge_source import MergeSource

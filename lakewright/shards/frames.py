@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from lakewright.errors import ColumnNotFound, InvalidRouting
+from lakewright.quoting import quoted
 from lakewright.shards.cel import Token
 from lakewright.shards.config import ShardConfig, ValueFunction
 from lakewright.shards.failures import telling
@@ -138,7 +139,3 @@ def by_shard(df: DataFrame, config: ShardConfig, shape: Shape, routing: Routing,
 
 def _routing_columns(config: ShardConfig) -> list[str]:
     return list(dict.fromkeys([config.key, *config.cel_columns]))
-
-
-def quoted(name: str) -> str:
-    return f"`{name.replace('`', '``')}`"

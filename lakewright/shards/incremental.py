@@ -12,10 +12,11 @@ from lakewright.errors import CorruptSnapshot, DuplicateColumn, InvalidOption, I
 from lakewright.format.metadata import MAIN
 from lakewright.keys.definition import definition_of
 from lakewright.plan.keys import is_keyed
+from lakewright.quoting import quoted
 from lakewright.shards.build import Carried, Source, run_build, written_by_tasks
 from lakewright.shards.config import BuildResult, ShardConfig
 from lakewright.shards.failures import typed
-from lakewright.shards.frames import SHARD, Shape, check_expression, quoted, shape_of, with_shard
+from lakewright.shards.frames import SHARD, Shape, check_expression, shape_of, with_shard
 from lakewright.shards.manifest import Manifest, read_manifest
 from lakewright.shards.publish import Pointer, current
 from lakewright.shards.registry import record_ref

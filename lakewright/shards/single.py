@@ -9,11 +9,12 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from lakewright.errors import InvalidRouting, ShardStoreError, ShardWriteError
+from lakewright.quoting import quoted
 from lakewright.session import settings
 from lakewright.shards.build import Build, run_build
 from lakewright.shards.config import BuildResult, ShardConfig
 from lakewright.shards.failures import TaskFailed, typed
-from lakewright.shards.frames import quoted, shape_of
+from lakewright.shards.frames import shape_of
 from lakewright.shards.manifest import ShardEntry
 from lakewright.shards.publish import current
 from lakewright.shards.rate_limit import RateLimit

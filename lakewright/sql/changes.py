@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from lakewright.plan.names import find_field, unquoted
 from lakewright.plan.request import Clause, Command, RowRequest, Then, When
-from lakewright.read.native import quoted
+from lakewright.quoting import quoted
 from lakewright.sql.cursor import Cursor, Name, Slice
 from lakewright.sql.errors import sql_error
 from lakewright.sql.frames import Frames, has_query, qualified

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from lakewright.errors import InvalidOption, LakewrightError
 from lakewright.plan.filters import parse_where
-from lakewright.read.native import quoted
+from lakewright.quoting import quoted
 from lakewright.session import time_zone
 from lakewright.sql.cursor import Slice
 from lakewright.sql.errors import sql_error

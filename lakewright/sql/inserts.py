@@ -15,7 +15,7 @@ from lakewright.plan.assignment import assign
 from lakewright.plan.conversion import lossless, promotion
 from lakewright.plan.names import check_names, did_you_mean, match_name
 from lakewright.plan.types import iceberg_type, spark_type
-from lakewright.read.native import quoted
+from lakewright.quoting import quoted
 from lakewright.session import partition_overwrite_mode, session_options
 from lakewright.sql.errors import sql_error, unsupported
 from lakewright.sql.frames import Frames

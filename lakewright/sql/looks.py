@@ -14,7 +14,7 @@ from lakewright.commit.runs import LAST_RUN
 from lakewright.maintain.dead_runs import FENCE
 from lakewright.plan.names import find_field
 from lakewright.plan.types import spark_type
-from lakewright.read.native import quoted
+from lakewright.quoting import quoted
 from lakewright.sql.frames import Frames
 from lakewright.sql.names import namespace_name, require, require_table
 from lakewright.sql.parameters import literal

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from lakewright.read.native import quoted
+from lakewright.quoting import quoted
 from lakewright.sql import statements as st
 from lakewright.sql.cursor import Name
 from lakewright.sql.frames import Frames

@@ -19,7 +19,7 @@ from lakewright.plan.evolution import column_default
 from lakewright.plan.keys import with_key
 from lakewright.plan.names import check_names, find_field, match_name
 from lakewright.plan.types import fresh_schema, schema_from, spark_type
-from lakewright.read.native import quoted
+from lakewright.quoting import quoted
 from lakewright.read.prune import optional_schema
 from lakewright.sql import statements as st
 from lakewright.sql.cursor import Name, Slice

@@ -17,7 +17,7 @@ from pyiceberg.types import BinaryType, DateType, DecimalType, IcebergType, Inte
 from lakewright.format.bounds import unscaled
 from lakewright.keys.definition import Definition
 from lakewright.keys.index.filters import KeyValues, file_may_have, has_filters
-from lakewright.read.native import quoted
+from lakewright.quoting import quoted
 
 if TYPE_CHECKING:
     from lakewright.format.data_file import DataFile
