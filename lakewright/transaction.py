@@ -7,6 +7,7 @@ written when they are given; readers see nothing until the end.
 from __future__ import annotations
 
 import logging
+import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
@@ -16,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Self
 from lakewright.commit import metadata_changes as changes
 from lakewright.commit.change import APPEND, OVERWRITE, SERIALIZABLE, MetadataChange, SnapshotChange, Step
 from lakewright.commit.publish import Published, find_token, publish
-from lakewright.commit.result import COMPACT, Commit, commit_of, nothing_written
+from lakewright.commit.result import COMMIT_MS, COMPACT, LOOKUP_MS, WRITE_MS, Commit, commit_of, milliseconds, nothing_written
 from lakewright.commit.runs import SUCCEEDED, Run, new_run_id, open_run, record_path
 from lakewright.commit.store import UNPUBLISHED, TableState
 from lakewright.commit.updates import apply
@@ -210,8 +211,10 @@ class Transaction:
                 replacement = plan_replacement(self.lake.spark, self.state, self._working, head, request.where)
                 rows = replacement.with_kept(rows, name)
         with self._progress.phase("write"):
+            began = time.monotonic()
             files = write_files(plan, rows)
-            said = self._checked(request, files)
+            took = {WRITE_MS: milliseconds(time.monotonic() - began)} if request.keys_checked else {}
+            said = {**took, **self._checked(request, files)}
             if request.mode is WriteMode.OVERWRITE_PARTITIONS:
                 replacement, kept = replaced_partitions(self.lake.spark, self.state, self._working, head, plan, files)
                 files = files + kept
@@ -244,9 +247,11 @@ class Transaction:
     def _checked(self, request: WriteRequest, files: Sequence[DataFile]) -> Mapping[str, str]:
         if request.checked is None:
             return {}
+        began = time.monotonic()
         with running(self.lake.spark, f"lakewright-{self.run_id}", self.state.name):
             scan = Scan(None, tuple(FileScan(file, 0, None) for file in files))
-            return request.checked(Written(self.state.io, files, lambda: to_dataframe(self.lake.spark, self.state.io, self._working, scan)))
+            said = request.checked(Written(self.state.io, files, lambda: to_dataframe(self.lake.spark, self.state.io, self._working, scan)))
+        return {LOOKUP_MS: milliseconds(time.monotonic() - began), **said}
 
     def _changed(self, request: RowRequest, source: MergeSource | None, options: Options, run: Run) -> SnapshotChange | None:
         takes_all = source is not None and any(clause.values is None for clause in request.clauses if clause.then is not Then.DELETE)
@@ -323,6 +328,7 @@ class Transaction:
         if self._steps or self.state.metadata_location == UNPUBLISHED:
             options = self._options or resolve({}, session_options(self.lake.spark), self._working.properties)
             self._may_be_published = True
+            began = time.monotonic()
             try:
                 with self._progress.phase("commit"):
                     published = self._published(options)
@@ -332,7 +338,8 @@ class Transaction:
                 self._may_be_published = False
                 raise
             self.state = published.state
-            self.commits += published.commits
+            took = {COMMIT_MS: milliseconds(time.monotonic() - began)}
+            self.commits += tuple(replace(commit, summary={**commit.summary, **took}) for commit in published.commits)
             self._may_be_published = not self.gave_way and (not published.commits or any(commit.run_id == self.run_id for commit in published.commits))
         if not self._may_be_published:
             self._drop_files()

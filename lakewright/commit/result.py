@@ -14,8 +14,12 @@ COMMAND = "lakewright.command"
 COMPACT = "compact"
 NOTHING_WRITTEN = "lakewright.nothing-written"
 LOOKUP_MS, FILES_CONSIDERED, FILES_READ = (f"lakewright.{what}" for what in ("lookup-ms", "files-considered", "files-read"))
-PLAN_MS, WRITE_MS = (f"lakewright.{what}" for what in ("plan-ms", "write-ms"))
+PLAN_MS, SHUFFLE_MS, WRITE_MS, COMMIT_MS = (f"lakewright.{what}" for what in ("plan-ms", "shuffle-ms", "write-ms", "commit-ms"))
 ROWS_DELETED, ROWS_UPDATED, ROWS_INSERTED, ROWS_COPIED = (f"lakewright.rows-{what}" for what in ("deleted", "updated", "inserted", "copied"))
+
+
+def milliseconds(seconds: float) -> str:
+    return str(round(max(0.0, seconds) * 1000))
 
 
 def clause_rows(number: int) -> str:
@@ -25,7 +29,10 @@ def clause_rows(number: int) -> str:
 
 @dataclass(frozen=True)
 class Commit:
-    """One commit. An updated row counts as deleted and added. `snapshot_id` is None only for a write of nothing into a table that has no snapshot yet."""
+    """One commit. An updated row counts as deleted and added. `snapshot_id` is None only for a write of nothing into a table that has no snapshot yet.
+
+    `summary` is the snapshot's, and what only became known after it was made: how long the commit took.
+    """
 
     snapshot_id: int | None
     parent_id: int | None

@@ -10,7 +10,7 @@ from dataclasses import replace
 from typing import Protocol
 
 from lakewright.commit.change import SERIALIZABLE, SnapshotChange, operation_of
-from lakewright.commit.result import PLAN_MS, ROWS_COPIED, ROWS_DELETED, ROWS_INSERTED, ROWS_UPDATED, WRITE_MS, clause_rows
+from lakewright.commit.result import PLAN_MS, ROWS_COPIED, ROWS_DELETED, ROWS_INSERTED, ROWS_UPDATED, SHUFFLE_MS, WRITE_MS, clause_rows, milliseconds
 from lakewright.errors import MultipleMatches
 from lakewright.options import DELETE_ISOLATION, DELETE_MODE, MERGE_ISOLATION, MERGE_MODE, UPDATE_ISOLATION, UPDATE_MODE
 from lakewright.plan.overwrite import with_their_deletes
@@ -48,18 +48,20 @@ def change_rows(context: RowContext, request: RowRequest, source: MergeSource | 
             require_new(plan, source, request, context.table)
         if request.unique:
             require_unique(plan, request, context.schema, context.table)
-    planned = time.monotonic()
+    planned, planned_at = time.monotonic(), time.time()
     with progress.phase("write"):
         made = _materialised(context, request, plan)
         made, folded = fold(context, made) if request.called else (made, ())
     if not (plan.whole or made.touched or made.added):
         return None
     change = _change(context, request, plan, made, folded)
-    return change if request.called is None else replace(change, properties={**change.properties, **plan.lookup, **_times(planned - began, time.monotonic() - planned)})
+    return change if request.called is None else replace(change, properties={**change.properties, **plan.lookup, **_times(planned - began, made.began - planned_at, time.monotonic() - planned)})
 
 
-def _times(planned: float, written: float) -> Mapping[str, str]:
-    return {PLAN_MS: str(round(planned * 1000)), WRITE_MS: str(round(written * 1000))}
+def _times(planned: float, before_tasks: float, written: float) -> Mapping[str, str]:
+    """Before the first task wrote, rows were joined and brought to the tasks. Its clock may be another host's, so the time is kept within what there was."""
+    shuffled = min(max(before_tasks, 0.0), written)
+    return {PLAN_MS: milliseconds(planned), SHUFFLE_MS: milliseconds(shuffled), WRITE_MS: milliseconds(written - shuffled)}
 
 
 def _materialised(context: RowContext, request: RowRequest, plan: RowPlan) -> Materialised:

@@ -18,7 +18,7 @@ from pyiceberg.expressions import AlwaysTrue, BooleanExpression
 from pyiceberg.types import NestedField
 
 from lakewright.commit.change import SERIALIZABLE
-from lakewright.commit.result import FILES_CONSIDERED, FILES_READ, LOOKUP_MS
+from lakewright.commit.result import FILES_CONSIDERED, FILES_READ, LOOKUP_MS, milliseconds
 from lakewright.errors import InvalidOption, NullInRequiredColumn
 from lakewright.options import MERGE_ISOLATION
 from lakewright.plan.conversion import Assign
@@ -60,7 +60,7 @@ def _told(context: RowContext, files: Sequence[FileScan], seconds: float) -> Map
     """How long it took to find the files to read, and how many of the table's they are."""
     considered = context.head.summary.get("total-data-files") if context.head else "0"
     log.debug("%s: found %d of %s files to read in %.3f s", context.table, len(files), considered, seconds)
-    return {LOOKUP_MS: str(round(seconds * 1000)), FILES_READ: str(len(files)), **({FILES_CONSIDERED: considered} if considered is not None else {})}
+    return {LOOKUP_MS: milliseconds(seconds), FILES_READ: str(len(files)), **({FILES_CONSIDERED: considered} if considered is not None else {})}
 
 
 @dataclass(frozen=True)

@@ -17,7 +17,7 @@ _PLACE = re.compile(r"Row (\d+) of data file (.+) is matched by more than one so
 
 @dataclass(frozen=True)
 class Materialised:
-    """The files a delta became, and the files it does away with. matched: those it has rows of, changed or not."""
+    """The files a delta became, and the files it does away with. matched: those it has rows of, changed or not; began: when the first task did."""
 
     added: tuple[DataFile, ...]
     deletes: tuple[DataFile, ...]
@@ -28,6 +28,7 @@ class Materialised:
     counts: Mapping[int, int]
     copied: int
     matched: frozenset[str] = frozenset()
+    began: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +44,7 @@ class DeltaMessage(TaskMessage):
     counts: Mapping[int, int] = field(default_factory=dict)
     copied: int = 0
     matched: frozenset[str] = frozenset()
+    began: float = 0.0
 
     def to_bytes(self) -> bytes:
         return pickle.dumps(self, protocol=5)
@@ -69,6 +71,7 @@ def joined(messages: Iterable[DeltaMessage]) -> Materialised:
         counts=dict(counts),
         copied=sum(message.copied for message in ordered),
         matched=frozenset().union(*(message.matched for message in ordered)),
+        began=min((message.began for message in ordered), default=0.0),
     )
 
 

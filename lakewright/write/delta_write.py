@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
@@ -56,9 +57,10 @@ def _run(rows: DataFrame, task: Task) -> list[DeltaMessage]:
     def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         from pyspark import TaskContext
 
+        began = time.time()
         context = TaskContext.get()
         assert context is not None
-        message = task(batches, context.partitionId(), context.attemptNumber(), context.taskAttemptId())
+        message = replace(task(batches, context.partitionId(), context.attemptNumber(), context.taskAttemptId()), began=began)
         yield pa.RecordBatch.from_arrays([pa.array([message.to_bytes()], pa.binary())], names=["message"])
 
     return winners(DeltaMessage.from_bytes(bytes(row.message)) for row in rows.mapInArrow(run, MESSAGE).collect())
