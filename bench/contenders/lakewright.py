@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import lakewright as lw
-from bench.contenders.spark_session import session, source
+from bench.contenders.spark_session import LAKEWRIGHT, session, source
 from bench.contenders.windows import per_commit
 from bench.job import Job, Params
 from bench.many_files import SCHEMA, TABLE, file_facts, sql_catalog
@@ -28,7 +28,7 @@ class Append(Job):
 
     def __init__(self, scratch: Path) -> None:
         super().__init__(scratch)
-        self.spark = session()
+        self.spark = session(LAKEWRIGHT)
 
     def prepare(self, params: Params) -> None:
         self.rows = source(self.spark, params["files"])
@@ -90,7 +90,7 @@ class CommitHistoryAnew(CommitFiles):
 class PlanAndOpen(Job):
     def __init__(self, scratch: Path) -> None:
         super().__init__(scratch)
-        self.spark = session()
+        self.spark = session(LAKEWRIGHT)
 
     def prepare(self, params: Params) -> None:
         lake = lw.connect(params["catalog"]["warehouse"], spark=self.spark, catalog=sql_catalog(params["catalog"]), progress="off")

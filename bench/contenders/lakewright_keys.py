@@ -13,6 +13,7 @@ from pyspark.sql.functions import sum as total
 
 import lakewright as lw
 from bench.contenders.keyed_spark import KeyedSpark
+from bench.contenders.spark_session import LAKEWRIGHT
 from bench.job import Job, Params
 from bench.keyed_data import KEY, ORDERING, PARTITION
 from bench.row_changes import COPY_ON_WRITE, MERGE_ON_READ
@@ -27,7 +28,7 @@ class LakewrightKeys(KeyedSpark):
     is_peer = False
 
     def __init__(self, scratch: Path) -> None:
-        super().__init__(scratch, {"spark.python.daemon.module": "lakewright.write.worker_daemon"})
+        super().__init__(scratch, LAKEWRIGHT)
 
     def create(self) -> None:
         properties = {f"write.{command}.mode": self.mode for command in ("delete", "update", "merge")}

@@ -10,6 +10,8 @@ from pathlib import Path
 import pyspark
 from pyspark.sql import DataFrame, SparkSession
 
+# What `lw.connect` sets for a session of its own, beyond what all contenders get.
+LAKEWRIGHT = {"spark.python.daemon.module": "lakewright.write.worker_daemon"}
 MONTH = "(year(l_shipdate) - 1970) * 12 + month(l_shipdate) - 1"
 
 

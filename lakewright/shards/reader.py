@@ -7,27 +7,24 @@ import logging
 import os
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from operator import itemgetter
 from types import TracebackType
 from typing import Any, NoReturn, TypeVar, cast
 
 from lakewright.errors import CorruptSnapshot, InvalidShardKey, LakewrightError, ReaderClosed, ShardError
-from lakewright.shards.backends.protocol import Keys
 from lakewright.shards.cache import DEFAULT_BYTES, ShardCache
 from lakewright.shards.keys import Key, checked
 from lakewright.shards.manifest import Manifest, read_manifest
 from lakewright.shards.metrics import MetricsHook
 from lakewright.shards.publish import Pointer, current, required
-from lakewright.shards.snapshot import Opener, Snapshot, Unopened
+from lakewright.shards.snapshot import Opener, Snapshot
 from lakewright.shards.store import Store, open_store
 
 log = logging.getLogger("lakewright")
 T = TypeVar("T")
-_IN_PARALLEL_FROM = 1000  # keys; below it, threads cost more than they save
-_CORES = os.cpu_count() or 1
-_WORKERS = min(8, _CORES + 2)
+_WORKERS = min(8, (os.cpu_count() or 1) + 2)
 
 
 def open_reader(
@@ -190,17 +187,12 @@ class ShardReader:
     def _multi_get(self, snapshot: Snapshot, keys: list[Key], routing: Mapping[str, Any] | None) -> tuple[int, dict[Key, Any]]:
         plain, groups = snapshot.grouped(keys, routing)
         values: dict[Key, Any] = dict.fromkeys(plain)  # the shards put theirs in; no key is in two of them
-        each = [(snapshot.shards[shard_id].multi_get, group) for shard_id, group in groups.items()]
-        if any(isinstance(snapshot.shards[shard_id], Unopened) for shard_id in groups):
-            parts = [[one] for one in each]  # shards are copied and opened beside each other
-        elif len(keys) >= _IN_PARALLEL_FROM:
-            parts = [each[worker::_CORES] for worker in range(_CORES)]
+        each = [(snapshot.shards[shard_id], group) for shard_id, group in groups.items()]
+        if len(each) > 1 and any(shard.gains_by_threads for shard, _ in each):
+            list(self._workers().map(lambda one: one[0].multi_get(one[1], values), each))
         else:
-            parts = [each]
-        if len(parts) > 1:
-            list(self._workers().map(lambda part: _filled(part, values), parts))
-        else:
-            _filled(each, values)
+            for shard, group in each:
+                shard.multi_get(group, values)
         if snapshot.decode is not None:
             values = {key: value if value is None else snapshot.decode(value) for key, value in values.items()}
         return snapshot.manifest.version, values
@@ -268,11 +260,6 @@ class ShardReader:
     def _count(self, name: str) -> None:
         if self._metrics:
             self._metrics.increment(name)
-
-
-def _filled(shards: Iterable[tuple[Callable[[Keys, dict[Key, Any]], None], Keys]], values: dict[Key, Any]) -> None:
-    for multi_get, keys in shards:
-        multi_get(keys, values)
 
 
 def _rows(snapshot: Snapshot, scans: list[Iterator[tuple[Key, bytes]]]) -> Iterator[tuple[Key, Any]]:

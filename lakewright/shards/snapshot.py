@@ -11,7 +11,7 @@ import threading
 import time
 import weakref
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any, cast
+from typing import Any, ClassVar, cast
 
 import numpy as np
 import pyarrow as pa
@@ -126,6 +126,8 @@ class Snapshot:
 class Unopened:
     """Stands for a shard until it is first asked. Refers to its snapshot weakly, so that one no one uses is gone at once."""
 
+    gains_by_threads: ClassVar[bool] = True  # shards are copied and opened beside each other
+
     def __init__(self, snapshot: weakref.ref[Snapshot], shard_id: int) -> None:
         self._snapshot, self._shard_id = snapshot, shard_id
 
@@ -144,6 +146,8 @@ class Unopened:
 
 class Empty:
     """A shard without rows: there is no file of it."""
+
+    gains_by_threads: ClassVar[bool] = False
 
     def get(self, key: Key) -> bytes | None:
         return None

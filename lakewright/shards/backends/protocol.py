@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, ClassVar, Protocol
 
 import numpy as np
 import pyarrow as pa
@@ -39,7 +39,9 @@ class ShardWriter(Protocol):
 
 
 class Shard(Protocol):
-    """One shard being read, by any number of threads at once."""
+    """One shard being read, by any number of threads at once. gains_by_threads: whether several shards are asked faster beside each other."""
+
+    gains_by_threads: ClassVar[bool]
 
     def get(self, key: Key) -> bytes | None: ...
 

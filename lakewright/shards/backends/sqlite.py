@@ -7,7 +7,7 @@ import sqlite3
 from collections.abc import Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass
-from typing import Any, cast
+from typing import Any, ClassVar, cast
 from urllib.parse import quote
 
 import pyarrow as pa
@@ -92,6 +92,8 @@ class SqliteShard:
 
     They are closed when the last get that holds the shard lets go of it.
     """
+
+    gains_by_threads: ClassVar[bool] = False  # short steps in this process: threads would mostly wait for each other
 
     def __init__(self, path: str) -> None:
         self._path = path
