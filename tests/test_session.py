@@ -61,6 +61,19 @@ def test_workers_begin_with_what_writing_tasks_import(spark: SparkSession) -> No
     assert subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True).stdout.split() == ["True"]
 
 
+def test_workers_do_not_look_for_garbage_among_their_imports(spark: SparkSession) -> None:
+    from pyspark.sql import functions as F
+
+    @F.udf("array<int>")
+    def counted(_: int) -> list[int]:
+        import gc
+
+        return [gc.get_freeze_count(), len(gc.get_objects())]
+
+    aside, looked_at = spark.range(1).select(counted("id").alias("counts")).collect()[0].counts
+    assert aside > 50_000 and looked_at < aside / 5
+
+
 def test_the_active_session_is_taken(spark: SparkSession) -> None:
     assert active_or_local().conf.get("spark.app.id") == spark.conf.get("spark.app.id")
 

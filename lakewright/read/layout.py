@@ -18,12 +18,14 @@ from pyiceberg.schema import Schema
 from pyiceberg.table.name_mapping import NameMapping
 from pyiceberg.types import DoubleType, FixedType, FloatType, IcebergType, ListType, MapType, NestedField, StructType, UUIDType
 
+from lakewright.format.lineage import LINEAGE_FIELDS
 from lakewright.format.metadata import Metadata
 
 FILE, POSITION, FILE_SIZE = "_lw_file", "_lw_pos", "_lw_file_size"
 NAME_MAPPING = "schema.name-mapping.default"
 ROOT = 0
 _KEPT_AS_IS = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+_RESERVED = {f.field_id: f.name for f in LINEAGE_FIELDS}
 _ARROW_FIELD_ID = b"PARQUET:field_id"
 
 
@@ -78,7 +80,11 @@ class NameHistory:
         return not self.is_complete or len(self._ids[parent, inner.name.lower()]) > 1
 
     def is_steady(self, parent: int, inner: NestedField) -> bool:
-        """Whether every file that has the field has it under its present name, and nothing else under that name."""
+        """Whether every file that has the field has it under its present name, or the one the format gives it, and nothing else under that name."""
+        if inner.field_id in _RESERVED:
+            return self.is_complete and not self._ids.get((parent, _RESERVED[inner.field_id]))
+        if inner.field_id not in self._names:
+            return False  # a column of files older than every schema that is left
         written_as_named = _KEPT_AS_IS.fullmatch(inner.name) is not None
         return written_as_named and not self.is_reused(parent, inner) and self._names[inner.field_id] <= {inner.name}
 
@@ -107,9 +113,10 @@ def layout_by_name(metadata: Metadata, schema: Schema) -> Layout | None:
     """The layout all files share when no field was ever renamed; None where files must be looked into."""
     history = NameHistory(metadata)
     parts = list(struct_fields(schema.as_struct()))
+    names = {inner.field_id: _RESERVED.get(inner.field_id, inner.name) for _, inner in parts}
     if not all(history.is_steady(parent, inner) for parent, inner in parts):
         return None
-    return Layout({inner.field_id: inner.name for _, inner in parts}, shielded=_float_columns(schema))
+    return Layout(names, shielded=_float_columns(schema))
 
 
 def layout_of_file(physical: pa.Schema, schema: Schema, mapping: NameMapping | None) -> Layout | None:
