@@ -43,6 +43,7 @@ class PaimonFixed(KeyedSpark):
         properties = {"primary-key": f"{PARTITION},{KEY}", "sequence.field": ORDERING, "file.format": "parquet", "file.compression": "zstd", **self.buckets}
         told = ", ".join(f"'{name}' = '{value}'" for name, value in properties.items())
         self.spark.sql("CREATE DATABASE IF NOT EXISTS paimon.bench")
+        self.spark.sql(f"DROP TABLE IF EXISTS {NAME}")  # the catalog remembers a table whose folder is gone
         self.spark.sql(f"CREATE TABLE {NAME} ({columns}) PARTITIONED BY ({PARTITION}) TBLPROPERTIES ({told})")
 
     def load(self) -> None:

@@ -30,9 +30,9 @@ from lakewright.quoting import quoted
 from lakewright.read.scan import FileScan, plan_scan
 from lakewright.rows.expressions import assignments, condition_of, explaining, require_deterministic
 from lakewright.rows.kept import kept
-from lakewright.rows.merge_source import SOURCE_ROW, MergeSource, is_of_one, pruning_filter
+from lakewright.rows.merge_source import SOURCE_HASH, SOURCE_ROW, MergeSource, is_of_one, named_in, pruning_filter
 from lakewright.rows.merge_values import clause_values
-from lakewright.rows.moves import Moves, moves_of, update_action
+from lakewright.rows.moves import Moves, moves_of, top_level, update_action
 from lakewright.rows.row_plan import Located, RowContext, RowPlan, delta_plan, delta_rows, locate, no_rows
 
 if TYPE_CHECKING:
@@ -92,7 +92,7 @@ class _Merge:
         fields = [f for f in context.schema.fields if inserts or f.field_id in assigned]
         number, action = self._choice(target, joined, updates, moves)
         chosen = located.numbered(context.spark, joined.withColumns({CLAUSE: number, ACTION: action}).where(F.col(ACTION).isNotNull()))
-        if inserts and not keep_all and self._is_of_source_alone:
+        if inserts and self._is_of_source_alone and self._is_broadcast:
             matches = kept(delta_rows(context, chosen, ACTION, CLAUSE, {}, also=[SOURCE_ROW]))
             delta = self._by_source_row(matches, updates)
         else:
@@ -108,8 +108,24 @@ class _Merge:
     @property
     def _is_of_source_alone(self) -> bool:
         """Whether no new value needs the row it replaces, and each source row has at most one of those, as with operations on keys."""
-        values = [value for clause in self.request.clauses if clause.then is Then.UPDATE for value in (clause.values or {}).values()]
-        return self.request.called is not None and self.source.is_small and all(is_of_one(value, self.request.source_alias) for value in values)
+        clauses = self.request.clauses
+        if self.request.called is None or any(clause.when is When.NOT_MATCHED_BY_SOURCE for clause in clauses):
+            return False
+        values = [value for clause in clauses if clause.then is Then.UPDATE for value in (clause.values or {}).values()]
+        return (not values or any(clause.then is Then.INSERT for clause in clauses)) and all(is_of_one(value, self.request.source_alias) for value in values)
+
+    @property
+    def _is_broadcast(self) -> bool:
+        """Whether each task gets the source: where new values are of the source alone, only what finds a match and says what becomes of it."""
+        return self.source.is_small(self._judging_columns if self._is_of_source_alone else None)
+
+    @property
+    def _judging_columns(self) -> list[str]:
+        metadata, schema = self.context.metadata, self.context.schema
+        partition = {f.source_id for spec in metadata.specs.values() for f in spec.fields}
+        moving = [f.name for f in schema.fields if any(top_level(self.context, source) == f.field_id for source in partition)]
+        conditions = (clause.condition for clause in self.request.clauses)
+        return [SOURCE_ROW, SOURCE_HASH, *moving, *named_in((self.request.on, *conditions), self.source.rows.columns)]
 
     def _by_source_row(self, matches: DataFrame, updates: Mapping[int, Values]) -> DataFrame:
         """Each source row with the place of its match: one to change, or without a place one to insert."""
@@ -124,9 +140,10 @@ class _Merge:
     def _joined(self, target: DataFrame, keep_all: bool) -> DataFrame:
         from pyspark.sql import functions as F
 
-        source = F.broadcast(self.source.rows) if self.source.is_small else self.source.rows
+        is_broadcast = self._is_broadcast
+        source = F.broadcast(self.source.rows) if is_broadcast else self.source.rows
         with explaining("on of the merge", self.context.table):
-            return target.join(source.alias(self.request.source_alias), self.source.condition(self.request), "left" if keep_all else "inner")
+            return target.join(source.alias(self.request.source_alias), self.source.condition(self.request, by_hash=is_broadcast), "left" if keep_all else "inner")
 
     def _updates(self, target: DataFrame, joined: DataFrame) -> dict[int, Values]:
         """New values by clause; a row that is not in the source has only the table's columns to take them from."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import reduce
 from operator import and_
@@ -65,19 +65,19 @@ class MergeSource:
     hashed: tuple[SourceKey, ...] = ()
     index: Index | None = None
 
-    @property
-    def is_small(self) -> bool:
-        """Whether its rows can be with every task."""
-        width = sum(_width(field.dataType.typeName()) for field in self.rows.schema.fields)
+    def is_small(self, columns: Iterable[str] | None = None) -> bool:
+        """Whether its rows, or these columns of them, can be with every task."""
+        wanted = set(self.rows.columns if columns is None else columns)
+        width = sum(_width(field.dataType.typeName()) for field in self.rows.schema.fields if field.name in wanted)
         return self.count <= BROADCAST_ROWS and self.count * width <= BROADCAST_BYTES
 
-    def condition(self, request: RowRequest) -> Column:
+    def condition(self, request: RowRequest, *, by_hash: bool) -> Column:
         """ON. Spark looks up one long faster than texts or several columns, so those are joined by a hash; the comparison of the
         values beside it is put so that Spark does not take it for a second key of the join."""
         from pyspark.sql import functions as F
 
         assert request.on is not None
-        if not self.hashed or not self.is_small:
+        if not self.hashed or not by_hash:
             return column_of(request.on)
         t = [F.col(f"{quoted(request.target_alias)}.{quoted(key.column)}") for key in self.hashed]
         s = [F.expr(key.expression) for key in self.hashed]
@@ -110,12 +110,17 @@ def used_columns(request: RowRequest) -> list[str]:
     columns: list[str] = request.source.columns
     values = [value for clause in request.clauses for value in ((clause.values or {}).values() if clause.then is not Then.DELETE else ())]
     conditions = [clause.condition for clause in request.clauses if clause.condition is not None]
-    texts = [text for text in (request.on, *conditions, *values) if isinstance(text, str)]
     takes_all = any(clause.values is None and clause.then is not Then.DELETE for clause in request.clauses)
-    if takes_all or len(set(map(str.lower, columns))) < len(columns) or any(is_column(value) for value in (request.on, *conditions, *values)):
+    return columns if takes_all else named_in((request.on, *conditions, *values), columns)
+
+
+def named_in(expressions: Iterable[Any], columns: list[str]) -> list[str]:
+    """Those of the columns that the expressions name; all of them where that cannot be told."""
+    expressions = list(expressions)
+    if len(set(map(str.lower, columns))) < len(columns) or any(map(is_column, expressions)):
         return columns
     try:
-        parsed = [sqlglot.parse_one(text, dialect="spark") for text in texts]
+        parsed = [sqlglot.parse_one(text, dialect="spark") for text in expressions if isinstance(text, str)]
     except SqlglotError:
         return columns
     if any(node.find(exp.Star, exp.Query) for node in parsed):

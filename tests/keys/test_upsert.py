@@ -8,6 +8,7 @@ import pytest
 
 from lakewright.errors import DuplicateKey, UnsupportedOperation
 from lakewright.lake import Lake
+from lakewright.rows import merge_source
 from lakewright.table import Table
 from tests.keys.kit import SCHEMA, keyed, records, rows
 
@@ -31,6 +32,24 @@ def test_rows_are_replaced_and_added(lake: Lake, mode: str, version: int) -> Non
     commit = table.upsert(records(lake, (2, "us", 2.5, 11), C))
     assert (commit.added_rows, commit.deleted_rows, commit.summary["lakewright.command"]) == (2, 1, "upsert")
     assert rows(table) == [A, (2, "us", 2.5, 11), C]
+
+
+@MODES
+@pytest.mark.parametrize("bytes_a_record", [0, 90, 1000], ids=["shuffled", "without its values", "whole"])
+def test_however_the_batch_gets_to_the_tasks(lake: Lake, monkeypatch: pytest.MonkeyPatch, mode: str, bytes_a_record: int) -> None:
+    wide = SCHEMA + ", a string, b string, c string, d string"
+    table = keyed(lake, wide, partition_by=["region"], properties={"write.merge.mode": mode})
+    table.bulk_insert(records(lake, *((n, "eu" if n % 2 else "us", 1.0, 1, *"wxyz") for n in range(20)), schema=wide))
+    batch = [(n, "eu", 2.0, 0 if n == 4 else 2, *"1234") for n in range(0, 24, 2)]
+    monkeypatch.setattr(merge_source, "BROADCAST_BYTES", bytes_a_record * len(batch))
+    sizes: list[bool] = []
+    real = merge_source.MergeSource.is_small
+    monkeypatch.setattr(merge_source.MergeSource, "is_small", lambda self, columns=None: sizes.append(real(self, columns)) or sizes[-1])
+    commit = table.upsert(records(lake, *batch, schema=wide), delete_when="id = 6")
+    expected = {n: (n, "eu" if n % 2 else "us", 1.0, 1, *"wxyz") for n in range(20)} | {row[0]: row for row in batch if row[0] != 4}
+    del expected[6]
+    assert rows(table) == sorted(expected.values(), key=repr)
+    assert (commit.added_rows, commit.deleted_rows) == (10, 9) and set(sizes) == {bytes_a_record > 0}
 
 
 def test_a_keyed_table_has_format_3_and_says_its_key_to_other_engines(lake: Lake) -> None:
