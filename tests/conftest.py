@@ -20,7 +20,8 @@ if TYPE_CHECKING:
 
 # Sessions of tests are short: what the JVM's second compiler makes of their code comes too late to pay for itself.
 # Without it the JVM sets only 48 MiB aside for compiled code, which a session of some minutes fills, and compiles nothing from then on.
-os.environ.setdefault("JDK_JAVA_OPTIONS", "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=512m")
+# Two cores are for the two sessions, not for collectors beside them.
+os.environ.setdefault("JDK_JAVA_OPTIONS", "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=512m -XX:+UseSerialGC")
 
 settings.register_profile("test", max_examples=30, deadline=None, suppress_health_check=list(HealthCheck), derandomize=True)
 settings.register_profile("soak", max_examples=500, deadline=None, suppress_health_check=list(HealthCheck))

@@ -40,7 +40,7 @@ class Commit:
     operation: str
     run_id: str
     token: str | None
-    summary: Mapping[str, str] = field(repr=False)
+    summary: Mapping[str, str] = field(repr=False, compare=False)
     added_files: int = 0
     removed_files: int = 0
     added_rows: int = 0
