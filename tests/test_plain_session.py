@@ -88,7 +88,7 @@ def test_rows_keep_their_ids_through_one_change_after_another(plain: Lake, mode:
 
 
 @pytest.mark.parametrize("mode", MODES)
-def test_rows_of_renamed_and_dropped_columns(plain: Lake, mode: str) -> None:
+def test_a_name_that_was_another_column_s(plain: Lake, mode: str) -> None:
     table = orders(plain, mode)
     before = row_ids(table)
     table.evolve_schema(rename={"price": "cost"})

@@ -59,7 +59,7 @@ def change_rows(context: RowContext, request: RowRequest, source: MergeSource | 
 
 
 def _times(planned: float, before_tasks: float, written: float) -> Mapping[str, str]:
-    """Before the first task wrote, rows were joined and brought to the tasks. Its clock may be another host's, so the time is kept within what there was."""
+    """Until the first task began, rows were on their way to the tasks. Its clock may be another host's, so the time is kept within what there was."""
     shuffled = min(max(before_tasks, 0.0), written)
     return {PLAN_MS: milliseconds(planned), SHUFFLE_MS: milliseconds(shuffled), WRITE_MS: milliseconds(written - shuffled)}
 

@@ -11,7 +11,7 @@ import logging
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import reduce
+from functools import cached_property, reduce
 from typing import TYPE_CHECKING
 
 from pyiceberg.expressions import AlwaysTrue, BooleanExpression
@@ -105,7 +105,7 @@ class _Merge:
         relies = inserts and (context.options[MERGE_ISOLATION] == SERIALIZABLE or request.is_always_serializable)
         return RowPlan((), located.files, delta, plan, read_filter, located.rows, relies, matches if inserts else None)
 
-    @property
+    @cached_property
     def _is_of_source_alone(self) -> bool:
         """Whether no new value needs the row it replaces, and each source row has at most one of those, as with operations on keys."""
         clauses = self.request.clauses
@@ -114,7 +114,7 @@ class _Merge:
         values = [value for clause in clauses if clause.then is Then.UPDATE for value in (clause.values or {}).values()]
         return (not values or any(clause.then is Then.INSERT for clause in clauses)) and all(is_of_one(value, self.request.source_alias) for value in values)
 
-    @property
+    @cached_property
     def _is_broadcast(self) -> bool:
         """Whether each task gets the source: where new values are of the source alone, only what finds a match and says what becomes of it."""
         return self.source.is_small(self._judging_columns if self._is_of_source_alone else None)
@@ -140,10 +140,9 @@ class _Merge:
     def _joined(self, target: DataFrame, keep_all: bool) -> DataFrame:
         from pyspark.sql import functions as F
 
-        is_broadcast = self._is_broadcast
-        source = F.broadcast(self.source.rows) if is_broadcast else self.source.rows
+        source = F.broadcast(self.source.rows) if self._is_broadcast else self.source.rows
         with explaining("on of the merge", self.context.table):
-            return target.join(source.alias(self.request.source_alias), self.source.condition(self.request, by_hash=is_broadcast), "left" if keep_all else "inner")
+            return target.join(source.alias(self.request.source_alias), self.source.condition(self.request, by_hash=self._is_broadcast), "left" if keep_all else "inner")
 
     def _updates(self, target: DataFrame, joined: DataFrame) -> dict[int, Values]:
         """New values by clause; a row that is not in the source has only the table's columns to take them from."""

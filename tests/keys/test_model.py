@@ -51,7 +51,7 @@ class KeyedTable(RuleBasedStateMachine):
 
     @rule(records=batch)
     def upserted_again(self, records: list[tuple[dict[str, Any], bool]]) -> None:
-        """Upserts are half of what is done to a keyed table, so of what is drawn too."""
+        """Upserts are most of what is done to a keyed table: three of the seven to ten rules that can be drawn."""
         self.upserted(records)
 
     @rule(records=batch)

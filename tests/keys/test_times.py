@@ -29,7 +29,7 @@ def test_the_parts_are_within_the_whole(lake: Lake, mode: str) -> None:
     commit = table.upsert(records(lake, (2, "us", 3.0, 2), (3, "eu", 3.0, 1)))
     took = (time.monotonic() - began) * 1000
     told = times(commit)
-    assert sum(told.values()) <= took + len(PARTS) and min(told[part] for part in ("plan", "shuffle", "write", "commit")) > 0
+    assert sum(told.values()) <= took + len(PARTS) and min(told.values()) > 0
     assert int(commit.summary["lakewright.lookup-ms"]) <= told["plan"]
     in_the_table = table.iceberg.metadata.snapshot_by_id(commit.snapshot_id or 0).summary
     assert in_the_table["lakewright.shuffle-ms"] == str(told["shuffle"]) and in_the_table["lakewright.commit-ms"] is None
