@@ -2,6 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 ENV := .venv/.installed
+CLASSES := .venv/spark-classes.jsa
 PEER := .venv-peer/.installed
 KEYED := .venv-keyed/.installed
 KEYED_CASES := first-load upsert-100k upsert-recent upsert-1m read incremental small-upserts
@@ -24,6 +25,9 @@ help:
 $(ENV): requirements.lock pyproject.toml scripts/setup.sh
 	PYTHON=$(PYTHON) scripts/setup.sh
 
+$(CLASSES): $(ENV) scripts/share_classes.py
+	$(BIN)/python scripts/share_classes.py $@
+
 $(PEER): $(ENV) scripts/setup_peer.sh scripts/jars.txt
 	PYTHON=$(PYTHON) scripts/setup_peer.sh
 
@@ -35,10 +39,10 @@ demo: $(ENV)
 
 test: lint types unit
 
-unit: $(ENV)
+unit: $(CLASSES)
 	$(BIN)/python -m pytest tests --ignore=tests/interop -m "not soak" --numprocesses 2 --dist loadfile --no-loadscope-reorder
 
-interop: $(PEER) smoke
+interop: $(CLASSES) $(PEER) smoke
 	$(BIN)/python -m pytest tests/interop
 
 smoke: $(PEER)
@@ -57,7 +61,7 @@ bench: $(PEER) $(KEYED)
 bench-keys: $(PEER) $(KEYED)
 	$(BIN)/python -m bench $(KEYED_CASES:%=--case keys-%)
 
-soak: $(ENV)
+soak: $(CLASSES)
 	HYPOTHESIS_PROFILE=soak LAKEWRIGHT_SOAK=1 $(BIN)/python -m pytest tests --ignore=tests/interop -m "soak or hypothesis" --timeout=14400
 
 docs: $(ENV)

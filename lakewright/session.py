@@ -181,6 +181,7 @@ def _process_settings() -> dict[str, str]:
         "spark.log.level": "ERROR",
         "spark.sql.shuffle.partitions": str(max(8, 2 * cores)),
         "spark.python.daemon.module": "lakewright.write.worker_daemon",
+        "spark.buffer.pageSize": "8m",  # every small join and sort takes a page, which would be of 64 MiB and more
     }
 
 

@@ -12,6 +12,7 @@ from pyiceberg.schema import Schema
 from pyiceberg.table import Table as IcebergTable
 from pyiceberg.table.sorting import SortOrder
 
+from lakewright.call_sites import no_call_sites
 from lakewright.commit import refs
 from lakewright.commit.change import MetadataChange
 from lakewright.commit.refs import Retention
@@ -204,6 +205,7 @@ class Table:
         self._state = tx.state
         return tx.commit
 
+    @no_call_sites()
     def _source(self, request: RowRequest) -> MergeSource | None:
         if request.command is not Command.MERGE:
             return None
@@ -211,6 +213,7 @@ class Table:
         with running(self._lake.spark, f"lakewright-{new_run_id()}", self.name), explaining("source of the merge", self.name):
             return read_source(request, self.schema)
 
+    @no_call_sites()
     def planned_rows(self, request: RowRequest) -> tuple[RowContext, RowPlan]:
         """How a row-level operation would go about it; nothing is written."""
         self.refresh()

@@ -14,6 +14,7 @@ from dataclasses import replace
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
+from lakewright.call_sites import no_call_sites
 from lakewright.commit import metadata_changes as changes
 from lakewright.commit.change import APPEND, OVERWRITE, SERIALIZABLE, MetadataChange, SnapshotChange, Step
 from lakewright.commit.publish import Published, find_token, publish
@@ -171,6 +172,7 @@ class Transaction:
         if self._writes:
             raise UnsupportedOperation(f"{what} of {self.state.name} must be the first write of its transaction, since it does not see rows the transaction itself added.", table=self.state.name)
 
+    @no_call_sites()
     def _step(self, request: Request, operation: str, make: Callable[[Options, Run], SnapshotChange | None]) -> None:
         """One change of rows: made unless its token is already committed, dropped whole if that fails."""
         require_branch(self._working, request.branch, self.state.name, may_be_new=isinstance(request, WriteRequest) and request.makes_branch)

@@ -22,6 +22,9 @@ if TYPE_CHECKING:
 # Without it the JVM sets only 48 MiB aside for compiled code, which a session of some minutes fills, and compiles nothing from then on.
 # Two cores are for the two sessions, not for collectors beside them.
 os.environ.setdefault("JDK_JAVA_OPTIONS", "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=512m -XX:+UseSerialGC")
+CLASSES = Path(__file__).parents[1] / ".venv" / "spark-classes.jsa"  # made by scripts/share_classes.py
+if CLASSES.exists():
+    os.environ.setdefault("SPARK_SUBMIT_OPTS", f"-XX:SharedArchiveFile={CLASSES} -Xlog:disable")
 
 settings.register_profile("test", max_examples=30, deadline=None, suppress_health_check=list(HealthCheck), derandomize=True)
 settings.register_profile("soak", max_examples=500, deadline=None, suppress_health_check=list(HealthCheck))

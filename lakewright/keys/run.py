@@ -7,6 +7,7 @@ from collections.abc import Callable
 from dataclasses import fields
 from typing import TYPE_CHECKING, Any
 
+from lakewright.call_sites import no_call_sites
 from lakewright.commit.result import Commit
 from lakewright.commit.runs import new_run_id
 from lakewright.keys.buckets import first_buckets
@@ -31,6 +32,7 @@ log = logging.getLogger("lakewright")
 OWN = {f.name for f in fields(KeyRequest)} - {f.name for f in fields(Request)}
 
 
+@no_call_sites()
 def by_key(table: Table, operation: Operation, df: DataFrame, on_record_error: str = "fail", **given: Any) -> Commit:
     """Carry out what a verb of the table was called with: settings of the operation, and what every write takes."""
     check_on_error(on_record_error, table.name)
@@ -40,6 +42,7 @@ def by_key(table: Table, operation: Operation, df: DataFrame, on_record_error: s
     return change_keys(table, quarantined(table._lake, table._state, request) if on_record_error == QUARANTINE else request)
 
 
+@no_call_sites()
 def change_keys(table: Table, request: KeyRequest) -> Commit:
     table.refresh()
     fitted = fitted_to(table, request)
@@ -55,6 +58,7 @@ def change_keys(table: Table, request: KeyRequest) -> Commit:
     return planned(prepared(table, fitted).run)
 
 
+@no_call_sites()
 def first_records(table: Table, request: KeyRequest) -> Commit:
     """Make a table, which is not published yet, with its first rows in one commit."""
     records = prepared(table, fitted_to(table, request))

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from pyiceberg.schema import Schema
 from pyiceberg.types import LongType, NestedField
 
+from lakewright.call_sites import no_call_sites
 from lakewright.commit.result import ROWS_COPIED, ROWS_DELETED, ROWS_INSERTED, ROWS_UPDATED
 from lakewright.commit.store import TableState
 from lakewright.errors import DuplicateColumn
@@ -44,6 +45,7 @@ SMALL = 200_000  # changed rows; about a hundred bytes of each go to every task
 SEQUENCE = NestedField(ROW_SEQUENCE, placeholder(ROW_SEQUENCE), LongType(), required=False)
 
 
+@no_call_sites()
 def changes(
     spark: SparkSession,
     state: TableState,

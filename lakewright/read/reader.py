@@ -5,6 +5,7 @@ from __future__ import annotations
 from datetime import datetime
 from typing import TYPE_CHECKING
 
+from lakewright.call_sites import no_call_sites
 from lakewright.commit.result import Commit
 from lakewright.commit.store import TableState
 from lakewright.plan.filters import parse_where, resolving
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
 
 
+@no_call_sites()
 def read(
     spark: SparkSession,
     state: TableState,
