@@ -21,7 +21,7 @@ from tests.keys.kit import keyed
 from tests.keys.model import ALL, Model, Setup, every_pair
 
 SCHEMA = "id bigint, region string, v int, w string, at int"
-STEPS = int(os.environ.get("LAKEWRIGHT_MODEL_STEPS", "5"))
+STEPS = int(os.environ.get("LAKEWRIGHT_MODEL_STEPS", "4"))
 
 record = st.fixed_dictionaries(
     {"id": st.integers(0, 6), "region": st.sampled_from(["eu", "us"]), "v": st.none() | st.integers(0, 9), "w": st.none() | st.sampled_from("abc"), "at": st.integers(0, 9)}

@@ -17,7 +17,7 @@ from tests.rows.drawn import Drawn
 from tests.rows.kit import LAYOUTS, Layout, Trial
 
 PARTITIONS = (["p"], ["bucket(2, id)", "p"], ["truncate(2, n)"], ["truncate(1, t)"])
-STATEMENTS = 4
+STATEMENTS = 3
 WANTED = {
     *("delete", "update", "several matches", "matched: delete", "matched: update", "not matched: insert"),
     *("not matched by source: delete", "not matched by source: update", "add", "rename", "promote", "upgrade"),
