@@ -85,14 +85,15 @@ def _native_frames(spark: SparkSession, io: FileIO, metadata: Metadata, files: S
         frame = scan_native(spark, io, metadata, [file.data_file for file in group], wide, place=(FILE, POSITION, FILE_SIZE) if deleted or metadata_columns else ())
         if deleted:
             frame = apply_deletes(spark, io, metadata, group, wide, frame)
-        frames.append(_shown(spark, metadata, group, schema, frame, metadata_columns))
+        is_shown = not (extra or deleted or metadata_columns)
+        frames.append(frame if is_shown else _shown(spark, metadata, group, schema, frame, metadata_columns))
     return frames
 
 
 def _shown(spark: SparkSession, metadata: Metadata, files: Sequence[FileScan], schema: Schema, frame: DataFrame, metadata_columns: bool) -> DataFrame:
     names = [quoted(f.name) for f in schema.fields]
     if not metadata_columns:
-        return frame if frame.columns == [f.name for f in schema.fields] else frame.select(*names)
+        return frame.select(*names)
     frame = with_file_info(spark, metadata, files, frame, lambda path: reported_path(spark_path(spark, path)))
     return frame.select(*names, *metadata_values(metadata, schema))
 

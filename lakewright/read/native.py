@@ -74,10 +74,14 @@ def _by_footer(io: FileIO, metadata: Metadata, files: Sequence[DataFile], schema
 def _scan(spark: SparkSession, metadata: Metadata, files: Sequence[DataFile], schema: Schema, layout: Layout, place: Sequence[str]) -> DataFrame:
     struct = spark_struct(physical_struct(schema.as_struct(), layout), layout.by_id, nullable=True)
     frame = open_parquet(spark, [file.file_path for file in files], struct)
-    source = frame.metadataColumn("_metadata")
-    places = [source[REPORTED_AS[name]].alias(name) for name in place]
+    places = _places(frame, place) if place else []
     values, frame = _with_constants(spark, metadata, files, _constant_fields(metadata, files, schema, layout), frame)
     return frame.select(*(_shown(f, layout, values.get(f.field_id)) for f in schema.fields), *places)
+
+
+def _places(frame: DataFrame, place: Sequence[str]) -> list[Column]:
+    source = frame.metadataColumn("_metadata")
+    return [source[REPORTED_AS[name]].alias(name) for name in place]
 
 
 def open_parquet(spark: SparkSession, paths: Sequence[str], struct: Any) -> DataFrame:
