@@ -1,8 +1,9 @@
 """Column expressions without a note of the line that made them.
 
-PySpark tells the JVM for each step of an expression which line of the program it stands in, so that an error can name it. That takes
-more calls to the JVM than the expressions themselves, 1,200 of 2,800 for an upsert, and the lines would be Lakewright's own. What users
-made before or make afterwards keeps its lines; only what another thread makes at the same time does without.
+PySpark tells the JVM for each step of an expression which line of the program it stands in, so that an error can name it. That took
+1,200 of the 2,800 calls to the JVM of an upsert, and the lines would be Lakewright's own. What users made before or make afterwards
+keeps its lines; only what another thread makes at the same time does without. PySpark has a setting for all of a session, and none for
+a while, hence its variable is set here.
 """
 
 from __future__ import annotations
