@@ -1,6 +1,6 @@
 """Write the classes that a small lake makes Spark's JVM load into an archive, which later JVMs map instead of reading and checking jars.
 
-A quarter of the CPU of a short-lived session goes that way, and the tests start some hundred. A JVM that the archive does not fit leaves it alone.
+A quarter of the CPU of a short-lived session goes that way, and the tests start dozens. A JVM that the archive does not fit leaves it alone.
 """
 
 from __future__ import annotations
