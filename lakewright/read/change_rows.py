@@ -21,11 +21,12 @@ from lakewright.format.metadata import Metadata
 from lakewright.plan.types import spark_struct
 from lakewright.quoting import quoted
 from lakewright.read.change_files import Image, by_step, sides
+from lakewright.read.deleted_bits import CHUNK_BITS
 from lakewright.read.fileinfo import lineage_fields
 from lakewright.read.layout import FILE, POSITION, placeholder
 from lakewright.read.located import located_rows
 from lakewright.read.native_deletes import frame_column, path_to
-from lakewright.read.native_positions import BITS, CHUNK_BITS, CHUNKS, NUMBER, OF, chunks_of, is_set
+from lakewright.read.native_positions import BITS, CHUNKS, NUMBER, OF, chunks_of, is_set
 from lakewright.read.scan import FileScan
 
 if TYPE_CHECKING:

@@ -131,7 +131,7 @@ class _Query:
             return to_dataframe(self.spark, state.io, state.metadata, scan, schema=schema)
         wide = Schema(*schema.fields, SEQUENCE, schema_id=schema.schema_id)
         rows = to_dataframe(self.spark, state.io, state.metadata, scan, schema=wide)
-        return rows.where(f"{SEQUENCE.name} IS NULL OR {SEQUENCE.name} > {begin.sequence_number}").select(*self._names)
+        return rows.where(f"{SEQUENCE.name} IS NULL OR {SEQUENCE.name} > {begin.sequence_number}").drop(SEQUENCE.name)
 
     def _latest_by_key(self) -> DataFrame:
         from pyspark.sql import Window

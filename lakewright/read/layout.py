@@ -98,6 +98,8 @@ def layout_by_id(metadata: Metadata, schema: Schema) -> Layout | None:
     names = {inner.field_id: inner.name for _, inner in struct_fields(schema.as_struct())}
     shielded = set()
     for column in schema.fields:
+        if column.field_id in _RESERVED and history.is_steady(ROOT, column):
+            names[column.field_id] = _RESERVED[column.field_id]
         inside = list(struct_fields(column.field_type, column.field_id))
         if inside and not history.is_steady(ROOT, column):
             return None

@@ -76,7 +76,15 @@ def _scan(spark: SparkSession, metadata: Metadata, files: Sequence[DataFile], sc
     frame = open_parquet(spark, [file.file_path for file in files], struct)
     places = _places(frame, place) if place else []
     values, frame = _with_constants(spark, metadata, files, _constant_fields(metadata, files, schema, layout), frame)
-    return frame.select(*(_shown(f, layout, values.get(f.field_id)) for f in schema.fields), *places)
+    return _selected(frame, [*(_shown(f, layout, values.get(f.field_id)) for f in schema.fields), *places])
+
+
+def _selected(frame: DataFrame, shown: Sequence[Column | str]) -> DataFrame:
+    """Columns and expressions in SQL; all of them in SQL are one call for the driver, each Column is a dozen."""
+    from pyspark.sql import functions as F
+
+    texts = [one for one in shown if isinstance(one, str)]
+    return frame.selectExpr(*texts) if len(texts) == len(shown) else frame.select(*(F.expr(one) if isinstance(one, str) else one for one in shown))
 
 
 def _places(frame: DataFrame, place: Sequence[str]) -> list[Column]:
@@ -98,12 +106,17 @@ def open_parquet(spark: SparkSession, paths: Sequence[str], struct: Any) -> Data
 
 
 def _shown(source: NestedField, layout: Layout, constant: Column | None) -> Column | str:
-    """A column as the table shows it; by its name where it was read so, since each Column is a dozen calls for the driver."""
+    """A column as the table shows it; in SQL where that says it all, which a comment on a renamed column is not."""
     from pyspark.sql import functions as F
 
     name = layout.names[source.field_id]
-    if constant is None and name == source.name and _is_as_read(source, layout):
-        return quoted(name)
+    if constant is None and _is_as_read(source, layout):
+        if name == source.name:
+            return quoted(name)
+        if not source.doc:
+            return f"{quoted(name)} AS {quoted(source.name)}"
+    if constant is None and not source.doc and _is_float(source) and not _has_default(source, layout):
+        return f"nanvl({quoted(name)}, CAST('NaN' AS {source.field_type})) AS {quoted(source.name)}"
     column = _exposed(F.col(quoted(name)), source, layout) if constant is None else constant
     return column.alias(source.name, metadata=_comment(source))
 
@@ -143,9 +156,13 @@ def _exposed(column: Column, source: NestedField, layout: Layout) -> Column:
         return column
     if _has_default(source, layout):
         return _default(source)
-    if isinstance(source.field_type, (FloatType, DoubleType)):
+    if _is_float(source):
         return F.nanvl(column, F.lit(float("nan")).cast(spark_type(source.field_type)))
     return _converted(column, source.field_type, layout)
+
+
+def _is_float(source: NestedField) -> bool:
+    return isinstance(source.field_type, (FloatType, DoubleType))
 
 
 def _is_as_read(source: NestedField, layout: Layout) -> bool:

@@ -1,8 +1,9 @@
-"""Deleted positions in a native scan: bitmaps of a few thousand rows each, found by one long that stands for file and place.
+"""Deleted positions in a native scan: bitmaps of a few thousand rows each, found by a number that stands for the file.
 
-A bitmap covers CHUNK rows of a file. Its key is a number for the file XOR its own number, so that Spark joins on one long, for
-which it has a fast hash map; a row is deleted where its bit is set and the names are equal too, whatever the numbers are. The
-file's number is its size, which costs nothing per row, where that can be asked for on local disk; else the hash of its name.
+The file's number is its size, which costs nothing per row, where that can be asked for on local disk; else the hash of its name.
+Bitmaps that are no large matter are an array in which each row is looked up (`deleted_bits`); so is it nearly always. Others,
+and those of files with equal numbers, are joined: a bitmap's key is the number of its file XOR its own, so that Spark joins on one
+long, for which it has a fast hash map; a row is deleted where its bit is set and the names are equal too, whatever the numbers are.
 """
 
 from __future__ import annotations
@@ -17,12 +18,14 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
+import xxhash
 from pyiceberg.io import FileIO
 from pyroaring import BitMap64
 
 from lakewright.format.deletion_vector import to_array
 from lakewright.format.local_io import open_io
 from lakewright.format.storage import local_path
+from lakewright.read.deleted_bits import CHUNK, CHUNK_BITS, WORDS, DeletedBits, chunk_bits
 from lakewright.read.deletes import DeleteFile
 from lakewright.read.layout import FILE, FILE_SIZE, POSITION
 from lakewright.read.paths import reported_path, spark_path
@@ -32,11 +35,9 @@ from lakewright.read.scan import FileScan, without_metrics
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
 
-CHUNK_BITS = 12
-CHUNK = 1 << CHUNK_BITS
-WORDS = CHUNK // 64
 CHUNKS_AT_ONCE = 2_048
 BYTES_BESIDE_BITS = 200  # of a chunk's row: the name of its file, above all
+ARRAY_BYTES = 16 * 1024 * 1024
 DRIVER_POSITIONS = 5_000_000
 DRIVER_FILES = 1_000
 DRIVER_BYTES = 256 * 1024 * 1024
@@ -44,6 +45,7 @@ BROADCAST_BYTES = 1024 * 1024 * 1024
 MOST_TASKS = 64
 OF, NUMBER, BITS, KEY, SIZE = "_lw_deleted_of", "_lw_deleted_chunk", "_lw_deleted_bits", "_lw_deleted_key", "_lw_deleted_size"
 SIZE_SHIFT = 24  # room for the numbers of bitmaps
+SPARK_SEED = 42  # of its xxhash64
 ID, TASK = "id", "task"
 CHUNKS = pa.schema([(OF, pa.string()), (NUMBER, pa.int64()), (BITS, pa.list_(pa.int64()))])
 CHUNKS_DDL = f"{OF} string, {NUMBER} bigint, {BITS} array<bigint>"
@@ -55,11 +57,18 @@ def without_positions(spark: SparkSession, io: FileIO, files: Sequence[FileScan]
     """The rows that no vector and no position delete file removes. The frame has FILE and POSITION."""
     from pyspark.sql import functions as F
 
-    targets = [(reported_path(spark_path(spark, file.data_file.file_path)), _by_position(file)) for file in files if any(d.is_position for d in file.deletes)]
-    if not targets:
+    targets = [(reported_path(spark_path(spark, file.data_file.file_path)), _by_position(file)) for file in files]
+    if not any(file.deletes for _, file in targets):
         return frame
     size = _bytes(targets)
-    chunks = _from_driver(spark, io, targets) if size <= DRIVER_BYTES and _are_few(targets) else _from_tasks(spark, io, targets)
+    is_small = size <= DRIVER_BYTES and _are_few(targets)
+    if is_small and size <= ARRAY_BYTES:
+        sizes = _sizes(targets)
+        bits = DeletedBits.of([(sizes[name] if sizes else _hash(name), found) for name, found in _positions(io, targets).items()])
+        if bits is not None:
+            return frame.where(bits.is_live(spark, F.col(FILE_SIZE) if sizes else F.xxhash64(FILE), F.col(POSITION)))
+    targets = [(name, file) for name, file in targets if file.deletes]
+    chunks = _from_driver(spark, io, targets) if is_small else _from_tasks(spark, io, targets)
     chunks, of_deleted, own = _file_numbers(spark, targets, chunks)
     chunks = chunks.select(of_deleted.bitwiseXOR(F.col(NUMBER)).alias(KEY), OF, BITS)
     if size <= BROADCAST_BYTES:
@@ -69,6 +78,12 @@ def without_positions(spark: SparkSession, io: FileIO, files: Sequence[FileScan]
     same_file = file.startswith(F.col(OF)) & F.col(OF).startswith(file)
     found = own.bitwiseXOR(F.shiftright(position, CHUNK_BITS)) == F.col(KEY)
     return frame.join(chunks, found & is_set(position) & same_file, "left_anti")
+
+
+def _hash(name: str) -> int:
+    """As Spark hashes a text."""
+    unsigned = int(xxhash.xxh64_intdigest(name.encode(), seed=SPARK_SEED))
+    return unsigned - (1 << 64) if unsigned >> 63 else unsigned
 
 
 def _file_numbers(spark: SparkSession, targets: Sequence[Target], chunks: DataFrame) -> tuple[DataFrame, Column, Column]:
@@ -150,25 +165,25 @@ def _shares(targets: Sequence[Target]) -> list[list[Target]]:
 
 def _read(io: FileIO, targets: Sequence[Target]) -> Iterator[pa.RecordBatch]:
     """The bitmaps of a share. Deletes of one file that are in several shares make several bitmaps with one key, of which any may match."""
+    for name, positions in _positions(io, targets).items():
+        yield from chunks_of(name, positions)
+
+
+def _positions(io: FileIO, targets: Sequence[Target]) -> dict[str, BitMap64]:
     deleted = DeletedPositions(io)
     deleted.load(file for _, file in targets)
     found: dict[str, BitMap64] = defaultdict(BitMap64)
     for name, file in targets:
         found[name] |= deleted.of(file)
-    for name, positions in found.items():
-        yield from chunks_of(name, positions)
+    return found
 
 
 def chunks_of(name: str, positions: BitMap64) -> Iterator[pa.RecordBatch]:
     """The bitmaps of a file: only of chunks with a deleted row."""
     array = to_array(positions)
-    numbers, starts = np.unique(array >> CHUNK_BITS, return_index=True)
-    ends = np.append(starts[1:], len(array))
-    for at in range(0, len(numbers), CHUNKS_AT_ONCE):
-        own = numbers[at : at + CHUNKS_AT_ONCE]
-        inside = array[starts[at] : ends[at + len(own) - 1]]
-        bits = np.zeros((len(own), CHUNK), dtype=bool)
-        bits[np.searchsorted(own, inside >> CHUNK_BITS), inside & (CHUNK - 1)] = True
-        words = np.packbits(bits, axis=1, bitorder="little").view("<i8").reshape(-1)
-        lists = pa.ListArray.from_arrays(pa.array(np.arange(0, len(words) + 1, WORDS, dtype=np.int32)), pa.array(words))
-        yield pa.RecordBatch.from_arrays([pa.repeat(pa.scalar(name), len(own)), pa.array(own), lists], schema=CHUNKS)
+    starts = np.flatnonzero(np.diff(array >> CHUNK_BITS, prepend=np.int64(-1)))
+    for at in range(0, len(starts), CHUNKS_AT_ONCE):
+        end = starts[at + CHUNKS_AT_ONCE] if at + CHUNKS_AT_ONCE < len(starts) else len(array)
+        numbers, bits = chunk_bits(array[starts[at] : end])
+        lists = pa.ListArray.from_arrays(pa.array(np.arange(0, bits.size + 1, WORDS, dtype=np.int32)), pa.array(bits.reshape(-1)))
+        yield pa.RecordBatch.from_arrays([pa.repeat(pa.scalar(name), len(numbers)), pa.array(numbers), lists], schema=CHUNKS)

@@ -45,13 +45,20 @@ class ChangedGroup:
 
     def keeping(self, rows: Rows) -> Rows:
         """The rows that stay."""
-        chosen: Rows = rows.filter(self._stays) if len(self.removed) else rows
+        chosen: Rows = rows.filter(self._without(self.removed)) if len(self.removed) else rows
         return chosen
 
+    def parted(self, column: pa.Array) -> tuple[pa.Array, pa.Array]:
+        """The values of rows that stay and are not updated, and of those that are."""
+        return column.filter(self._untouched), column.take(pa.array(self.updated))
+
     @cached_property
-    def _stays(self) -> pa.BooleanArray:
+    def _untouched(self) -> pa.BooleanArray:
+        return self._without(np.concatenate((self.removed, self.updated)))
+
+    def _without(self, left_out: Positions) -> pa.BooleanArray:
         stays = np.ones(self.rows, dtype=bool)
-        stays[self.removed] = False
+        stays[left_out] = False
         return pa.array(stays)
 
 

@@ -14,6 +14,7 @@ from pyiceberg.schema import Schema
 from pyiceberg.table.sorting import UNSORTED_SORT_ORDER
 
 from lakewright.format.graft import NotGraftable
+from lakewright.options import ROW_GROUP_LIMIT
 from lakewright.plan.delta import DELETE, MATCH, MOVE, UPDATE
 from lakewright.read.arrow_scan import DeletedRows
 from lakewright.write.arrow_rows import file_schema
@@ -23,6 +24,7 @@ from lakewright.write.delta_rows import NOTHING, DeltaRows, DeltaStream, Positio
 from lakewright.write.fanout import FanoutWriter
 from lakewright.write.grafted_file import GraftedFile, graft_obstacle, kept_sort_order
 from lakewright.write.group_rows import group_rows
+from lakewright.write.rows_apart import are_few, sets_apart
 from lakewright.write.source_file import SourceFile
 
 TINY_SHARE, TINY_ROWS = 4, 10_000
@@ -48,6 +50,7 @@ class _Rewrite:
         self._assigned_arrow = file_schema(self._assigned)
         self._graft: GraftedFile | None = None
         self._is_graftable = graft_obstacle(output, source) is None
+        self._sets_apart = False
         self._fanout: FanoutWriter | None = None
 
     def changed_by(self, stream: DeltaStream) -> None:
@@ -61,11 +64,12 @@ class _Rewrite:
             untouched.append((index, start, NOTHING))
 
     def run(self, groups: Iterator[tuple[int, int, DeltaRows]]) -> None:
+        self._sets_apart = sets_apart(self._output, self._source, is_sorted=bool(kept_sort_order(self._output, self._source.data_file))) and self._can_encode_groups()
         changes = _Peekable(self._change(index, start, rows) for index, start, rows in groups)
         while (group := changes.next()) is not None:
             if not group.kept:
                 continue
-            together = self._with_neighbours(group, changes) if len(group.removed) else [group]
+            together = self._with_neighbours(group, changes) if self._is_encoded(group) else [group]
             self._output.copied += sum(group.kept - len(group.updated) for group in together)
             if not self._is_grafted(together):
                 for group in together:
@@ -97,11 +101,21 @@ class _Rewrite:
                 values = new_values(updates.rows, self._assigned, self._assigned_arrow, self._output.plan.write.table)
         return ChangedGroup(index, start, self._source.rows_in(index), gone, updated, values)
 
+    def _is_encoded(self, group: ChangedGroup) -> bool:
+        """Whether all columns of the row group are encoded: it loses rows, be it to a group behind it."""
+        return len(group.removed) > 0 or (self._sets_apart and are_few([group]))
+
     def _with_neighbours(self, group: ChangedGroup, changes: _Peekable) -> list[ChangedGroup]:
-        """The row group, and those after it that lose rows too, as long as either would be tiny on its own."""
-        together, rows, average = [group], group.kept, self._source.average_rows
-        tiny = max(average / TINY_SHARE, TINY_ROWS)
-        while (after := changes.peek()) is not None and len(after.removed) and rows + after.kept <= average + tiny and min(rows, after.kept) < tiny:
+        """The row group, and those after it that are encoded too, as long as either would be tiny on its own.
+
+        A tiny one that loses nothing joins them where changed rows are set apart, or each change would leave one more.
+        """
+        together, rows, largest = [group], group.kept, self._source.largest_rows
+        tiny = max(largest / TINY_SHARE, TINY_ROWS)
+        most = min(largest + tiny, self._output.plan.write.options[ROW_GROUP_LIMIT])
+        while (after := changes.peek()) is not None and rows + after.kept <= most and min(rows, after.kept) < tiny:
+            if not self._is_encoded(after) and not (self._sets_apart and after.kept < tiny):
+                break
             changes.next()
             rows += after.kept
             together += [after] if after.kept else []
@@ -113,10 +127,10 @@ class _Rewrite:
             graft = self._opened_graft() if self._is_graftable else None
             if graft is None:
                 return False
-            if not len(groups[0].removed):
+            if not self._is_encoded(groups[0]):
                 graft.copy(groups[0])
             elif graft.can_encode_groups:
-                graft.encode(groups)
+                graft.encode(groups, apart=self._sets_apart and are_few(groups))
             else:
                 return False
         except NotGraftable:
@@ -125,6 +139,13 @@ class _Rewrite:
                 self._graft.forget(groups)
             return False
         return True
+
+    def _can_encode_groups(self) -> bool:
+        try:
+            return self._is_graftable and self._opened_graft().can_encode_groups
+        except NotGraftable:
+            self._is_graftable = False
+            return False
 
     def _opened_graft(self) -> GraftedFile:
         if self._graft is None:

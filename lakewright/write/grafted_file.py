@@ -22,6 +22,7 @@ from lakewright.write.carried_lineage import carried_lineage
 from lakewright.write.changed_group import ChangedGroup
 from lakewright.write.delta_output import DeltaOutput
 from lakewright.write.graft_nans import GraftNans
+from lakewright.write.rows_apart import RowsApart
 from lakewright.write.source_file import SourceFile
 
 MOST_AHEAD = 32 << 20  # bytes of a row group, up to which a column is decoded while the one before it is encoded
@@ -50,6 +51,7 @@ class GraftedFile:
         self._lineage_arrow = file_schema(Schema(*lineage))
         self._nans = GraftNans(source)
         self._groups = 0
+        self._apart = RowsApart()
         self.location = output.location(output.plan.write, source.data_file.partition, "parquet")
         self._stream: Any = output.io.new_output(self.location).create(overwrite=True)
         output.opened.append(self._stream)
@@ -86,18 +88,32 @@ class GraftedFile:
         for group in groups:
             self._nans.forget(group.index)
 
-    def encode(self, groups: Sequence[ChangedGroup]) -> None:
-        """Row groups that lose rows, as one; a column at a time, so that one is in memory, or two where that is little."""
-        columns = (self._encoded_column(field, groups) for field in self._writer.arrow_schema)
+    def encode(self, groups: Sequence[ChangedGroup], *, apart: bool = False) -> None:
+        """Row groups as one, without the rows they lose; a column at a time, so that one is in memory, or two where that is little.
+
+        apart: changed rows go to a row group of their own behind it.
+        """
+        changed: dict[str, list[pa.Array]] | None = {} if apart else None
+        columns = (self._encoded_column(field, groups, changed) for field in self._writer.arrow_schema)
         raw_size = sum(self._source.footer.row_group(group.index).total_byte_size for group in groups)
+        rows = sum(group.kept - (len(group.updated) if apart else 0) for group in groups)
         with closing(_ahead(columns) if raw_size <= MOST_AHEAD else columns) as made:
-            self._writer.encode_columns(sum(group.kept for group in groups), made)
+            self._writer.encode_columns(rows, made)
         self._groups += 1
+        if changed is not None:
+            self._apart.add(changed)
+            if self._apart.are_many:
+                self._encode_apart()
+
+    def _encode_apart(self) -> None:
+        if self._apart.rows:
+            self._writer.encode_columns(self._apart.rows, self._apart.taken(self._writer.arrow_schema))
 
     def close(self) -> None:
         if not self._groups:
             self._discard()
             return
+        self._encode_apart()
         size, footer = self._writer.close()
         self._output.opened.remove(self._stream)
         self._stream.close()
@@ -139,13 +155,16 @@ class GraftedFile:
         own = self._source.lineage_columns(group.index) if self._source.lineage_names else None
         return list(zip(self._lineage_arrow, carried_lineage(self._source, own, group.start, group.rows, group.updated), strict=True))
 
-    def _encoded_column(self, field: pa.Field, groups: Sequence[ChangedGroup]) -> pa.ChunkedArray:
-        """What stays of a column of the new file; one that is not assigned in the form the old file has it in."""
+    def _encoded_column(self, field: pa.Field, groups: Sequence[ChangedGroup], changed: dict[str, list[pa.Array]] | None) -> pa.ChunkedArray:
+        """What stays of a column of the new file; one that is not assigned in the form the old file has it in. changed: takes the new values, where they go apart."""
         chunks = []
         for group in groups:
             before, after = self._column(field, group)
             kept = group.keeping(after)
             self._nans.encoded(group.index, before, pa.RecordBatch.from_arrays([kept], schema=pa.schema([field])))
+            if changed is not None:
+                kept, apart = group.parted(after)
+                changed.setdefault(field.name, []).append(apart)
             chunks.append(kept)
         return pa.chunked_array(chunks)
 

@@ -57,8 +57,9 @@ class SourceFile:
         self.stream.close()
 
     @property
-    def average_rows(self) -> float:
-        return float(self.footer.num_rows / max(self.footer.num_row_groups, 1))
+    def largest_rows(self) -> int:
+        """Rows of the largest row group."""
+        return max((self.rows_in(group) for group in range(self.footer.num_row_groups)), default=0)
 
     def rows_in(self, group: int) -> int:
         return int(self.footer.row_group(group).num_rows)

@@ -36,11 +36,13 @@ ROWS, ROW_GROUP = 10_000, 3_000
 NAMES = ("a", "b c", "ä%20+", "sub/a", "sub'/\"b")
 
 
-@pytest.fixture(params=["native", "native in tasks", "native without broadcast", "arrow"])
+@pytest.fixture(params=["native", "native joined", "native in tasks", "native without broadcast", "arrow"])
 def engine(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
-    """Positions reach a native scan in three ways: read by the driver, read by tasks, and read by tasks but not broadcast."""
+    """Positions reach a native scan in four ways: as an array, and joined where they are read by the driver, by tasks, or by tasks but not broadcast."""
     engine, _, way = request.param.partition(" ")
     if way:
+        monkeypatch.setattr(native_positions, "ARRAY_BYTES", -1)
+    if way in ("in tasks", "without broadcast"):
         monkeypatch.setattr(native_positions, "DRIVER_POSITIONS", -1)
     if way == "without broadcast":
         monkeypatch.setattr(native_positions, "BROADCAST_BYTES", -1)
@@ -63,7 +65,7 @@ def data_file(folder: Path, name: str, first: int, rows: int = ROWS) -> DataFile
     path.parent.mkdir(parents=True, exist_ok=True)
     ids = range(first, first + rows)
     table = pa.table([pa.array(ids, pa.int64()), pa.array([f"n{i % 7}" for i in ids], pa.large_string())], schema=schema_to_pyarrow(SCHEMA))
-    pq.write_table(table, path, row_group_size=ROW_GROUP)
+    pq.write_table(table.replace_schema_metadata({"name": "-" * (first // ROWS)}), path, row_group_size=ROW_GROUP)  # so that no two are of one size
     return DataFile(f"file://{path}", rows, path.stat().st_size, spec_id=0)
 
 
@@ -154,14 +156,39 @@ def test_files_without_a_size_at_hand_are_known_by_the_hash_of_their_names(
 def test_files_with_one_number_are_told_apart(
     spark: SparkSession, metadata: Metadata, files: dict[str, DataFile], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(native_positions, "ARRAY_BYTES", -1)
     monkeypatch.setattr(native_positions, "_file_numbers", lambda spark, targets, chunks: (chunks, F.lit(0).cast("bigint"), F.lit(0).cast("bigint")))
     gone = some_positions(9)
     assert ids(spark, metadata, vectors(tmp_path, gone, files).values(), "native") == model(files, gone)
 
 
-def test_the_join_is_on_one_long(
+def test_files_of_one_size_are_told_apart(spark: SparkSession, metadata: Metadata, tmp_path: Path) -> None:
+    twins = {name: data_file(tmp_path, name, 0) for name in ("one", "two")}
+    assert len({file.file_size_in_bytes for file in twins.values()}) == 1
+    gone = {"one": range(0, ROWS, 2), "two": [1]}
+    live = sorted(p for positions in gone.values() for p in set(range(ROWS)) - set(positions))
+    assert ids(spark, metadata, vectors(tmp_path, gone, twins).values(), "native") == live
+
+
+def test_files_are_of_different_sizes(files: dict[str, DataFile]) -> None:
+    """Or the tests above would not see the array."""
+    assert len({file.file_size_in_bytes for file in files.values()}) == len(files)
+
+
+def test_rows_are_looked_up_without_a_join(
     spark: SparkSession, metadata: Metadata, files: dict[str, DataFile], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
+    frame = to_dataframe(spark, IO, metadata, Scan(None, tuple(vectors(tmp_path, {"a": [1], "b c": [7]}, files).values())), engine="native", where="id > 5")
+    frame.explain()
+    plan = capsys.readouterr().out
+    assert "Join" not in plan, plan
+    assert "GreaterThan(id,5)" in plan.split("PushedFilters")[1], plan
+
+
+def test_the_join_is_on_one_long(
+    spark: SparkSession, metadata: Metadata, files: dict[str, DataFile], tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(native_positions, "ARRAY_BYTES", -1)
     scans = tuple(vectors(tmp_path, {"a": [1]}, files).values())
     to_dataframe(spark, IO, metadata, Scan(None, scans), engine="native", where="id > 5").explain()
     plan = capsys.readouterr().out
