@@ -14,7 +14,7 @@ from pyiceberg.schema import Schema
 from pyiceberg.table.sorting import UNSORTED_SORT_ORDER
 
 from lakewright.format.graft import NotGraftable
-from lakewright.options import ROW_GROUP_LIMIT
+from lakewright.options import ROW_GROUP_SIZE
 from lakewright.plan.delta import DELETE, MATCH, MOVE, UPDATE
 from lakewright.read.arrow_scan import DeletedRows
 from lakewright.write.arrow_rows import file_schema
@@ -51,6 +51,7 @@ class _Rewrite:
         self._graft: GraftedFile | None = None
         self._is_graftable = graft_obstacle(output, source) is None
         self._sets_apart = False
+        self._tiny = max(source.largest_rows / TINY_SHARE, TINY_ROWS)
         self._fanout: FanoutWriter | None = None
 
     def changed_by(self, stream: DeltaStream) -> None:
@@ -102,24 +103,25 @@ class _Rewrite:
         return ChangedGroup(index, start, self._source.rows_in(index), gone, updated, values)
 
     def _is_encoded(self, group: ChangedGroup) -> bool:
-        """Whether all columns of the row group are encoded: it loses rows, be it to a group behind it."""
-        return len(group.removed) > 0 or (self._sets_apart and are_few([group]))
+        """Whether all columns of the row group are encoded: it loses rows, be it to a group behind it, or is one that an earlier change left there."""
+        return len(group.removed) > 0 or (self._sets_apart and (are_few([group]) or group.kept < self._tiny))
 
     def _with_neighbours(self, group: ChangedGroup, changes: _Peekable) -> list[ChangedGroup]:
-        """The row group, and those after it that are encoded too, as long as either would be tiny on its own.
-
-        A tiny one that loses nothing joins them where changed rows are set apart, or each change would leave one more.
-        """
-        together, rows, largest = [group], group.kept, self._source.largest_rows
-        tiny = max(largest / TINY_SHARE, TINY_ROWS)
-        most = min(largest + tiny, self._output.plan.write.options[ROW_GROUP_LIMIT])
-        while (after := changes.peek()) is not None and rows + after.kept <= most and min(rows, after.kept) < tiny:
-            if not self._is_encoded(after) and not (self._sets_apart and after.kept < tiny):
+        """The row group, and those after it that are encoded too, as long as either would be tiny on its own and both are no more than a row group can be."""
+        together, rows, size = [group], self._staying(group), self._size(group)
+        while (after := changes.peek()) is not None and self._is_encoded(after) and min(rows, self._staying(after)) < self._tiny:
+            rows, size = rows + self._staying(after), size + self._size(after)
+            if rows > self._source.largest_rows + self._tiny or size > max(self._output.plan.write.options[ROW_GROUP_SIZE], self._source.largest_size):
                 break
             changes.next()
-            rows += after.kept
             together += [after] if after.kept else []
         return together
+
+    def _staying(self, group: ChangedGroup) -> int:
+        return group.kept - (len(group.updated) if self._sets_apart else 0)
+
+    def _size(self, group: ChangedGroup) -> float:
+        return self._source.size_of(group.index) * self._staying(group) / max(group.rows, 1)
 
     def _is_grafted(self, groups: list[ChangedGroup]) -> bool:
         """Whether the old file could be used for them. If not, it will not be for those to come either."""

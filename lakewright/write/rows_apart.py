@@ -17,6 +17,7 @@ from lakewright.write.source_file import SourceFile
 
 MOST_WAITING = 64 << 20
 LEAST_ENCODED = 0.5  # of the bytes of a row group, whatever becomes of the changed rows
+LEAST_ROWS = 10_000  # below that reading them all is as quick
 LEAST_OLD_BY_CHANGED = 4
 
 Columns = Mapping[str, Sequence[pa.Array]]
@@ -53,8 +54,8 @@ def are_few(groups: Sequence[ChangedGroup]) -> bool:
 
 
 def sets_apart(output: DeltaOutput, source: SourceFile, is_sorted: bool) -> bool:
-    """Whether changed rows of the file go behind the others: there is lineage, no order to keep, and little to copy as bytes."""
-    if not output.has_lineage or is_sorted or not source.footer.num_row_groups:
+    """Whether changed rows of the file go behind the others: there is lineage, no order to keep, something to gain, and little to copy as bytes."""
+    if not output.has_lineage or is_sorted or sum(source.rows_in(group) for group in source.row_groups) < LEAST_ROWS:
         return False
     copied_ids = {f.field_id for f in output.plan.write.schema.fields} - set(output.plan.assigned)
     copied = {name for field_id, name in source.names.items() if field_id in copied_ids}

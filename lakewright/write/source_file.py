@@ -56,10 +56,15 @@ class SourceFile:
     def __exit__(self, *_: object) -> None:
         self.stream.close()
 
-    @property
+    @cached_property
     def largest_rows(self) -> int:
         """Rows of the largest row group."""
         return max((self.rows_in(group) for group in range(self.footer.num_row_groups)), default=0)
+
+    @cached_property
+    def largest_size(self) -> int:
+        """Bytes of the largest row group."""
+        return max((self.size_of(group) for group in range(self.footer.num_row_groups)), default=0)
 
     def rows_in(self, group: int) -> int:
         return int(self.footer.row_group(group).num_rows)
@@ -194,7 +199,7 @@ class SourceFile:
 
     def _is_bulky(self) -> bool:
         """Whether a row group takes so much that it should not be fetched whole."""
-        return any(self.size_of(group) > BUFFERED_FROM for group in range(self.footer.num_row_groups))
+        return self.largest_size > BUFFERED_FROM
 
     def _batch_rows(self, group: int) -> int:
         size = self.footer.row_group(group).total_byte_size / max(self.rows_in(group), 1)

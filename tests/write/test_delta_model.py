@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -15,8 +17,10 @@ from lakewright.plan.delta import COPY_ON_WRITE, DELETE, INSERT, MATCH, MERGE_ON
 from lakewright.plan.partitioning import build_spec
 from lakewright.plan.types import schema_from
 from lakewright.plan.write_plan import WritePlan
+from lakewright.write import rows_apart
 from tests.write.delta_kit import Change, Kit
 
+SET_APART = {"LEAST_ROWS": 0, "LEAST_ENCODED": 0.0, "LEAST_OLD_BY_CHANGED": 2}  # whenever anything stays as it was
 SCHEMA = schema_from("id bigint, p int, t string, x double, s struct<a: int, l: array<string>>")
 VALUES = {
     "t": st.none() | st.text(max_size=5),
@@ -51,7 +55,7 @@ def cases(draw: st.DrawFn) -> dict[str, Any]:
             values = {name: draw(strategy) for name, strategy in VALUES.items()} if action in (MOVE, UPDATE) else {}
             changes.append(Change(action, number, at, {"id": rows[at]["id"], "p": draw(st.sampled_from([1, 2])), **values}, clause=action))
     changes += [Change(INSERT, values={"id": 10_000 + n, "p": n % 2}, clause=INSERT) for n in range(draw(st.integers(0, 3)))]
-    return {"files": files, "mode": mode, "assigned": assigned, "changes": changes, "version": draw(st.sampled_from([2, 3])), "partitioned": draw(st.booleans())}
+    return {"files": files, "mode": mode, "assigned": assigned, "changes": changes, "version": draw(st.sampled_from([2, 3])), "partitioned": draw(st.booleans()), "apart": draw(st.booleans())}
 
 
 @given(case=cases())
@@ -61,7 +65,8 @@ def test_both_materialisers_agree_with_the_model(tmp_path_factory: Any, case: di
         kit.add(rows, group_rows=group_rows, partition=(1,) if case["partitioned"] else (), **{"vector" if case["version"] == 3 else "deleted": gone})
     changes = case["changes"]
     expected = kit.expected(*changes)
-    message = kit.run(*changes, batch_rows=7)
+    with patch.multiple(rows_apart, **SET_APART) if case["apart"] else nullcontext():
+        message = kit.run(*changes, batch_rows=7)
     assert kit.live(message) == expected
     counted = [c.clause for c in changes if c.action != MATCH]
     assert message.counts == {clause: counted.count(clause) for clause in set(counted)}
