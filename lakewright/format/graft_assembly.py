@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from lakewright.format.graft_chunks import GroupBuilder, PageIndex, Placement, in_file_order
-from lakewright.format.graft_encode import encode_column
+from lakewright.format.graft_encode import encode_column, fitting
 from lakewright.format.graft_layout import Layout, Target, bloom_settings, footer_bytes
 from lakewright.format.parquet_footer import MAGIC, NotGraftable, corrupt
 from lakewright.format.thrift import I32, I64, Struct, ThriftError
@@ -37,6 +37,12 @@ class Assembly:
         for target, column in zip(self._layout.targets, columns, strict=True):
             self._encode(group, target, column)
         self._finish(group, {}, [])
+
+    def fitting(self, name: str, values: pa.Array) -> pa.ChunkedArray:
+        """Values of a column as a row group takes them later; raises NotGraftable now if none can."""
+        (field,) = [target.field for target in self._layout.targets if target.column.name == name]
+        assert field is not None
+        return fitting(field, pa.chunked_array([values]))
 
     def close(self) -> tuple[int, pq.FileMetaData]:
         """Ends the file, though not its stream; returns its size and its footer."""

@@ -27,9 +27,7 @@ class Encoded:
 
 def encode_column(field: pa.Field, values: pa.ChunkedArray, settings: Mapping[str, Any]) -> Encoded:
     """Raises NotGraftable for a null where the field has no place for one."""
-    values = pa.chunked_array([conform(chunk, field.type) for chunk in values.chunks], type=field.type)
-    if (where := _misplaced_null(values, field)) is not None:
-        raise NotGraftable(f"its column {where} is required and gets a null")
+    values = fitting(field, values)
     schema = pa.schema([field])
     sink = pa.BufferOutputStream()
     with pq.ParquetWriter(sink, schema, **settings) as writer:
@@ -39,6 +37,14 @@ def encode_column(field: pa.Field, values: pa.ChunkedArray, settings: Mapping[st
     if len(footer.row_groups) != 1:
         raise NotGraftable(f"a row group of it has {len(values)} rows, more than Arrow writes into one")
     return Encoded(pa.BufferReader(data), footer.row_groups[0])
+
+
+def fitting(field: pa.Field, values: pa.ChunkedArray) -> pa.ChunkedArray:
+    """The values as the field takes them. Raises NotGraftable for a null where it has no place for one."""
+    values = pa.chunked_array([conform(chunk, field.type) for chunk in values.chunks], type=field.type)
+    if (where := _misplaced_null(values, field)) is not None:
+        raise NotGraftable(f"its column {where} is required and gets a null")
+    return values
 
 
 def conform(values: pa.Array, kind: pa.DataType) -> pa.Array:

@@ -45,12 +45,16 @@ class ChangedGroup:
 
     def keeping(self, rows: Rows) -> Rows:
         """The rows that stay."""
-        chosen: Rows = rows.filter(self._without(self.removed)) if len(self.removed) else rows
+        chosen: Rows = rows.filter(self._stays) if len(self.removed) else rows
         return chosen
 
     def parted(self, column: pa.Array) -> tuple[pa.Array, pa.Array]:
         """The values of rows that stay and are not updated, and of those that are."""
         return column.filter(self._untouched), column.take(pa.array(self.updated))
+
+    @cached_property
+    def _stays(self) -> pa.BooleanArray:
+        return self._without(self.removed)
 
     @cached_property
     def _untouched(self) -> pa.BooleanArray:

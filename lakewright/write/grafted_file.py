@@ -93,7 +93,7 @@ class GraftedFile:
 
         apart: changed rows go to a row group of their own behind it.
         """
-        changed: dict[str, list[pa.Array]] | None = {} if apart else None
+        changed: dict[str, list[pa.Array]] | None = {} if apart else None  # what cannot come into the file shows before the group has
         columns = (self._encoded_column(field, groups, changed) for field in self._writer.arrow_schema)
         raw_size = sum(self._source.footer.row_group(group.index).total_byte_size for group in groups)
         rows = sum(group.kept - (len(group.updated) if apart else 0) for group in groups)
@@ -164,7 +164,7 @@ class GraftedFile:
             self._nans.encoded(group.index, before, pa.RecordBatch.from_arrays([kept], schema=pa.schema([field])))
             if changed is not None:
                 kept, apart = group.parted(after)
-                changed.setdefault(field.name, []).append(apart)
+                changed.setdefault(field.name, []).extend(self._writer.fitting(field.name, apart).chunks)
             chunks.append(kept)
         return pa.chunked_array(chunks)
 

@@ -170,6 +170,17 @@ def test_files_of_one_size_are_told_apart(spark: SparkSession, metadata: Metadat
     assert ids(spark, metadata, vectors(tmp_path, gone, twins).values(), "native") == live
 
 
+def test_a_row_of_a_file_that_is_not_known_fails_the_query(
+    spark: SparkSession, metadata: Metadata, files: dict[str, DataFile], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(native_positions, "_sizes", lambda targets: {name: 1 << 40 | at for at, (name, _) in enumerate(targets)})
+    scans = vectors(tmp_path, {name: [1] for name in files}, files)
+    known = {file.file_size_in_bytes & 7 for file in files.values()} & set(range(len(files)))
+    assert len(known) < len(files), "or all would be taken for others"
+    with pytest.raises(Exception, match="its deleted rows are not known"):
+        ids(spark, metadata, scans.values(), "native")
+
+
 def test_files_are_of_different_sizes(files: dict[str, DataFile]) -> None:
     """Or the tests above would not see the array."""
     assert len({file.file_size_in_bytes for file in files.values()}) == len(files)

@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable
 from typing import Any
 
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
@@ -13,6 +14,7 @@ from lakewright.format.lineage import ROW_SEQUENCE_NAME
 from lakewright.plan.delta import DELETE, UPDATE
 from lakewright.plan.write_plan import WritePlan
 from lakewright.write import rows_apart
+from lakewright.write.arrow_rows import file_schema
 from tests.write.delta_kit import OLD_SEQUENCE, Change, Kit, local
 from tests.write.test_copy_on_write import SCHEMA, check, rows
 
@@ -82,6 +84,20 @@ def test_a_tiny_row_group_joins_its_neighbour_so_that_changes_do_not_pile_up(mak
     kit = Kit(make_plan(SCHEMA), assigned=WHOLE)
     kit.add(rows(0, 220), group_rows=200)
     assert groups_of(check(kit, *updated(3, 50))) == [(218, 0, OLD_SEQUENCE), (2, 2, None)]
+
+
+@pytest.mark.parametrize("nulls_in", [[3], [150], [3, 150]])
+@pytest.mark.parametrize("most_waiting", [1, 64 << 20])
+def test_a_null_that_the_old_file_has_no_place_for_neither_fails_nor_doubles_rows(make_plan: MakePlan, monkeypatch: pytest.MonkeyPatch, nulls_in: list[int], most_waiting: int) -> None:
+    """The column was required when the file was written. Row groups that got in before stay grafted; the others are streamed into a file beside it."""
+    monkeypatch.setattr(rows_apart, "MOST_WAITING", most_waiting)
+    monkeypatch.setattr("lakewright.write.copy_on_write.TINY_ROWS", 10)
+    kit = Kit(make_plan(SCHEMA), assigned=WHOLE)
+    arrow = file_schema(kit.schema)
+    required = arrow.set(1, arrow.field("t").with_nullable(False))
+    kit.add(pa.Table.from_pylist(rows(0, 300), schema=required))
+    message = check(kit, *(Change(UPDATE, 0, at, {"t": None if at in nulls_in else "new", "x": 1.0, "n": 2}) for at in (3, 150, 250)))
+    assert sum(file.record_count for file in message.files) == 300
 
 
 @pytest.mark.parametrize(("rewritten", "why"), [
