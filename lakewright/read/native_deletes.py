@@ -1,4 +1,4 @@
-"""Applying deletes to a native scan: anti joins that Spark plans, for positions and on the equality columns."""
+"""Applying deletes to a native scan: by position as `native_positions` does it, and by anti joins on the equality columns."""
 
 from __future__ import annotations
 

@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import pyarrow.parquet as pq
 import pytest
 
 from tests.interop import readers
 from tests.interop.canonical import canonical
+from tests.interop.lineage import of_duckdb, of_the_runtime, ours
 from tests.interop.peer import Peer
 from tests.interop.places import Place
 
@@ -56,6 +58,26 @@ def test_every_reader_has_one_row_for_each_key(place_of: Callable[[str], Place],
         table.compact(compact_old_specs=True)
         assert same_everywhere(place, peer, table)[2] == (5, "eu", 5.5, 2)
         assert {row.spec_id for row in table.files().collect()} == {table.spec.spec_id}
+
+
+@pytest.mark.feature("H1", "H7")
+def test_rows_set_apart_in_a_rewritten_file_are_read_with_their_lineage(place_of: Callable[[str], Place], peer: Peer) -> None:
+    """A file as copy-on-write upserts leave it: old rows in one row group, and those that changed last in another."""
+    place = place_of("local")
+    table = place.lake.create_table("keyed.apart", SCHEMA, key="id", ordering="at", format_version=3, properties={"write.merge.mode": "copy-on-write"})
+    table.bulk_insert(place.lake.spark.range(12_000).selectExpr("id", "concat('region ', id) as region", "rand(3) as fare", "1 as at").coalesce(1))
+    before = of_the_runtime(peer, place, table)
+    for at in (2, 3):
+        commit = table.upsert(place.lake.spark.range(7 * at, 12_000, 1_000).selectExpr("id", "'new' as region", "double(id) as fare", f"{at} as at"))
+        (file,) = [row.file_path for row in table.files().collect() if row.content == "data"]
+        assert pq.read_metadata(file.removeprefix("file://")).num_row_groups == 2
+    found = same_everywhere(place, peer, table)
+    assert len(found) == 12_000 and sum(row[1] == "new" for row in found) == 24
+    after = of_the_runtime(peer, place, table)
+    assert after == of_duckdb(table) == ours(table)
+    assert {key: row_id for key, (row_id, _) in after.items()} == {key: row_id for key, (row_id, _) in before.items()}
+    assert sorted(key for key, (_, last) in after.items() if last == commit.sequence_number) == list(range(21, 12_000, 1_000))
+    assert sorted(row.id for row in table.changes(since=commit.parent_id).collect()) == list(range(21, 12_000, 1_000))
 
 
 @pytest.mark.feature("P5")
