@@ -61,14 +61,14 @@ def without_positions(spark: SparkSession, io: FileIO, files: Sequence[FileScan]
     if not any(file.deletes for _, file in targets):
         return frame
     size = _bytes(targets)
-    is_small = size <= DRIVER_BYTES and _are_few(targets)
-    if is_small and size <= ARRAY_BYTES:
+    deleted = _positions(io, targets) if size <= DRIVER_BYTES and _are_few(targets) else None
+    if deleted is not None and size <= ARRAY_BYTES:
         sizes = _sizes(targets)
-        bits = DeletedBits.of([(sizes[name] if sizes else _hash(name), found) for name, found in _positions(io, targets).items()])
+        bits = DeletedBits.of([(sizes[name] if sizes else _hash(name), found) for name, found in deleted.items()])
         if bits is not None:
             return frame.where(bits.is_live(spark, F.col(FILE_SIZE) if sizes else F.xxhash64(FILE), F.col(POSITION)))
     targets = [(name, file) for name, file in targets if file.deletes]
-    chunks = _from_driver(spark, io, targets) if is_small else _from_tasks(spark, io, targets)
+    chunks = _from_tasks(spark, io, targets) if deleted is None else _from_driver(spark, deleted)
     chunks, of_deleted, own = _file_numbers(spark, targets, chunks)
     chunks = chunks.select(of_deleted.bitwiseXOR(F.col(NUMBER)).alias(KEY), OF, BITS)
     if size <= BROADCAST_BYTES:
@@ -135,8 +135,8 @@ def _bytes(targets: Sequence[Target]) -> int:
     return sum(chunks) * (CHUNK // 8 + BYTES_BESIDE_BITS)
 
 
-def _from_driver(spark: SparkSession, io: FileIO, targets: Sequence[Target]) -> DataFrame:
-    batches = list(_read(io, targets))
+def _from_driver(spark: SparkSession, deleted: dict[str, BitMap64]) -> DataFrame:
+    batches = [batch for name, positions in deleted.items() for batch in chunks_of(name, positions)]
     return spark.createDataFrame(pa.Table.from_batches(batches, CHUNKS) if batches else CHUNKS.empty_table())
 
 
