@@ -163,6 +163,7 @@ BUCKET = declare("bucket", "lakewright.bucket", maybe(positive), None, "Number o
 BUCKET_TARGET_ROWS = declare("bucket.target-rows", "lakewright.bucket.target-rows", positive, 2_000_000, "Rows a bucket of the modes dynamic and key-dynamic is filled to.")
 FIXED_AT_BATCH_WRITE = declare("postpone.fixed-at-batch-write", "lakewright.postpone.fixed-at-batch-write", boolean, False, "With the bucket mode postpone: batch writes go straight to buckets.")
 SHUFFLE_PARALLELISM = declare("shuffle-parallelism", "lakewright.shuffle-parallelism", maybe(positive), None, "Tasks that combine the records of a batch; default: Spark's own choice.")
+DRIVER_BATCH_SIZE = declare("driver-batch-size-bytes", "lakewright.driver-batch-size-bytes", count, 64 * MIB, "Size of a batch of records, as Spark estimates it, up to which keys are looked up and rows written by the driver's own process instead of Spark tasks. 0: never.")
 UPSERT_REPLANS = declare("upsert-replans", "lakewright.upsert-replans", count, 100, "How often an upsert, insert or delete by key that met a conflicting commit is planned again.")
 # Compaction
 COMPACT_MIN_FILE = declare("compact.min-file-size", "lakewright.compact.min-file-size", maybe(positive), None, "Files below this size are combined by a compaction. Default: 75% of the target size.")

@@ -16,11 +16,12 @@ from lakewright.errors import ConfigurationError, SessionConflict
 from lakewright.options import SESSION_PREFIX
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from pyspark.sql import DataFrame, SparkSession
 
 PARTITION_OVERWRITE_MODE = "spark.sql.sources.partitionOverwriteMode"
 TIME_ZONE = "spark.sql.session.timeZone"
 GIB = 1024**3
+UNKNOWN_BYTES = 2**60
 
 SQL_SETTINGS: Mapping[str, str] = {
     "spark.sql.parquet.fieldId.read.enabled": "true",
@@ -205,3 +206,12 @@ def _require_java() -> None:
         f"Spark needs Java 17 or 21, and {where}. Install it (Debian, Ubuntu: apt install openjdk-17-jre-headless; macOS: brew install openjdk@17; "
         "conda: conda install openjdk=17), or hand in a session of your own: lakewright.connect(…, spark=spark)."
     )
+
+
+def estimated_bytes(rows: DataFrame) -> int | None:
+    """How many bytes Spark takes rows to be; None where it cannot tell, as with rows of an RDD or a Connect session, whose client has no plan."""
+    try:
+        size = int(str(rows._jdf.queryExecution().optimizedPlan().stats().sizeInBytes()))
+    except Exception:
+        return None
+    return None if size >= UNKNOWN_BYTES else size

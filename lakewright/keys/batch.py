@@ -3,18 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from contextlib import suppress
 from dataclasses import dataclass
-from functools import reduce
+from functools import partial, reduce
 from operator import or_
 from typing import TYPE_CHECKING, Any
 
+import pyarrow as pa
+import pyarrow.compute as pc
 from pyiceberg.schema import Schema
 
 from lakewright.errors import ColumnNotFound, DuplicateKey, NullKey
+from lakewright.keys.at_hand.key_codes import KeyCodes, TooManyKeys
+from lakewright.keys.at_hand.merge import RecordsAtHand
+from lakewright.keys.at_hand.records import brought_here, combined, in_file_types, nulls_in
 from lakewright.keys.combine import DELETED, RESET, combine
 from lakewright.keys.definition import NEW, Definition
 from lakewright.keys.engines import Engine
-from lakewright.options import Options
+from lakewright.options import DRIVER_BATCH_SIZE, Options
 from lakewright.plan.names import did_you_mean, match_name
 from lakewright.plan.project import projected_columns
 from lakewright.plan.schema import Reconciled
@@ -48,29 +54,75 @@ def read_batch(
     delete_when: str | Column | None = None,
     combine_before: bool = True,
     index: Index | None = None,
+    may_be_at_hand: bool = False,
 ) -> Batch:
     """Read the records. Raises NullKey, and DuplicateKey where duplicates are not to be combined."""
     from pyspark.sql import functions as F
 
-    table = definition.table
-    with explaining("delete_when", table):
+    rows = _typed(df, fitted, definition, engine, delete_when)
+    columns, has_deletes = tuple(a.field.name for a in fitted.columns), delete_when is not None
+    held = partial(_held, rows, definition)
+    if not may_be_at_hand:
+        return _in_spark(held(), columns, definition, engine, options, has_deletes, combine_before, index)
+    here = brought_here(rows, held, options[DRIVER_BATCH_SIZE])
+    if isinstance(here, pa.Table):
+        with suppress(TooManyKeys):
+            return _at_hand(here, rows, columns, definition, has_deletes, combine_before, index)
+        here = held()
+    return _in_spark(here, columns, definition, engine, options, has_deletes, combine_before, index)
+
+
+def _typed(df: DataFrame, fitted: Reconciled, definition: Definition, engine: Engine, delete_when: str | Column | None) -> DataFrame:
+    """The records in the table's types, and whether each is a deletion."""
+    from pyspark.sql import functions as F
+
+    with explaining("delete_when", definition.table):
         deleted = F.lit(False) if delete_when is None else condition_of(delete_when)
-        rows = df.select(*projected_columns(fitted), deleted.alias(DELETED), F.lit(False).alias(RESET), F.monotonically_increasing_id().alias(SOURCE_ROW))
-    rows = rows.withColumns({column: F.expr(text).cast(rows.schema[column].dataType) for column, text in engine.first.items()}) if engine.first else rows
-    keys = [F.expr(part.of(None)) for part in definition.key]
-    rows = kept(rows.withColumn(SOURCE_HASH, F.xxhash64(*keys)), eager=False)
+        rows = df.select(*projected_columns(fitted), deleted.alias(DELETED))
+    return rows.withColumns({column: F.expr(text).cast(rows.schema[column].dataType) for column, text in engine.first.items()}) if engine.first else rows
+
+
+def _held(rows: DataFrame, definition: Definition) -> DataFrame:
+    """The records numbered in the order they come in, with a hash of their keys, and kept."""
+    from pyspark.sql import functions as F
+
+    hashed = F.xxhash64(*(F.expr(part.of(None)) for part in definition.key))
+    return kept(rows.withColumns({RESET: F.lit(False), SOURCE_ROW: F.monotonically_increasing_id(), SOURCE_HASH: hashed}), eager=False)
+
+
+def _in_spark(
+    rows: DataFrame, columns: tuple[str, ...], definition: Definition, engine: Engine, options: Options, has_deletes: bool, combine_before: bool, index: Index | None
+) -> Batch:
     found = looked_at(rows, definition)
     require_keys(found["nulls"], found["rows"], definition)
-    ranges = _ranges(found, definition)
     count = found["rows"]
     if count and found["most"] > 1:
-        if not combine_before and _has_duplicates(rows, keys):
-            raise DuplicateKey(f"The batch for {table} has several records of one key, and combine_before=False says it has not. Leave that out to have them combined.", table=table)
+        if not combine_before and _has_duplicates(rows, definition):
+            raise _duplicates(definition.table)
         rows = kept(combine(rows, definition, engine, options, most=found["most"]), eager=False)
         count = rows.count()
-    columns = tuple(a.field.name for a in fitted.columns)
-    source = MergeSource(rows, columns, count, ranges, _hashed(definition), index)
-    return Batch(source, columns, found["rows"], delete_when is not None)
+    return Batch(MergeSource(lambda: rows, columns, count, _ranges(found, definition), _hashed(definition), index), columns, found["rows"], has_deletes)
+
+
+def _at_hand(table: pa.Table, rows: DataFrame, columns: tuple[str, ...], definition: Definition, has_deletes: bool, combine_before: bool, index: Index | None) -> Batch:
+    names = [part.column or "" for part in definition.key]
+    keys = in_file_types(table, names, definition.schema)
+    require_keys(nulls_in(keys), len(table), definition)
+    codes = KeyCodes(keys)
+    if not combine_before and codes.has_duplicates:
+        raise _duplicates(definition.table)
+    records = combined(table, codes, definition)
+    ranges = {name: None if not len(table) else tuple(pc.min_max(table.column(name)).as_py().values()) for name in _ranged(definition)}
+
+    def in_spark() -> DataFrame:
+        return _held(rows.sparkSession.createDataFrame(records.table, rows.schema), definition)
+
+    source = MergeSource(in_spark, columns, len(records.table), ranges, _hashed(definition), index, RecordsAtHand(records, definition))
+    return Batch(source, columns, records.given, has_deletes)
+
+
+def _duplicates(table: str) -> DuplicateKey:
+    return DuplicateKey(f"The batch for {table} has several records of one key, and combine_before=False says it has not. Leave that out to have them combined.", table=table)
 
 
 def looked_at(rows: DataFrame, definition: Definition) -> Any:
@@ -99,9 +151,10 @@ def require_keys(nulls: int, of: int, definition: Definition) -> None:
         )
 
 
-def _has_duplicates(rows: DataFrame, keys: list[Column]) -> bool:
+def _has_duplicates(rows: DataFrame, definition: Definition) -> bool:
     from pyspark.sql import functions as F
 
+    keys = [F.expr(part.of(None)) for part in definition.key]
     named = [key.alias(f"k{n}") for n, key in enumerate(keys)]
     return bool(rows.select(*named).groupBy(*(f"k{n}" for n in range(len(keys)))).count().where(F.col("count") > 1).head(1))
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from pyiceberg.types import DoubleType, FloatType
 
 from lakewright.format.metadata import Metadata
+from lakewright.keys.at_hand.choice import may_be_at_hand
 from lakewright.keys.batch import Batch, read_batch
 from lakewright.keys.combine import DELETED, RESET
 from lakewright.keys.definition import NEW, OLD, Definition
@@ -68,7 +69,7 @@ class Prepared:
         return RowRequest(
             Command.MERGE,
             self._clauses(metadata),
-            source=self.batch.source.rows,
+            source=self.records,
             on=self.definition.same_key(),
             target_alias=OLD,
             source_alias=NEW,
@@ -155,9 +156,18 @@ class Prepared:
         return {c: merged.getField(c) for c in self._own_columns}
 
 
-def prepare(fitted: Fitted) -> Prepared:
+def prepare(fitted: Fitted, metadata: Metadata) -> Prepared:
     """Read the records of a request, in the table's types."""
     request, definition, options = fitted.request, fitted.definition, fitted.options
-    index = index_of(definition, options)
-    batch = read_batch(request.records, fitted.columns, definition, fitted.engine, options, delete_when=request.delete_when, combine_before=request.combine_before, index=index)
+    batch = read_batch(
+        request.records,
+        fitted.columns,
+        definition,
+        fitted.engine,
+        options,
+        delete_when=request.delete_when,
+        combine_before=request.combine_before,
+        index=index_of(definition, options),
+        may_be_at_hand=may_be_at_hand(fitted, metadata),
+    )
     return Prepared(request, definition, fitted.engine, batch, fitted.records, options)

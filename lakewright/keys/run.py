@@ -75,7 +75,7 @@ def fitted_to(table: Table, request: KeyRequest) -> Fitted:
 
 def prepared(table: Table, fitted: Fitted) -> Prepared:
     with running(table._lake.spark, f"lakewright-{new_run_id()}", table.name), explaining("batch", table.name):
-        return prepare(fitted)
+        return prepare(fitted, table._state.metadata)
 
 
 def take_in(table: Table) -> Commit | None:

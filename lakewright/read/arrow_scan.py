@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -86,6 +86,10 @@ class DeletedRows:
         self.io, self.read = io, read
         self._positions = DeletedPositions(io)
         self._values: dict[str, set[tuple[Any, ...]]] = {}
+
+    def load(self, files: Iterable[FileScan]) -> None:
+        """Read ahead what says which positions of these files are deleted."""
+        self._positions.load(files)
 
     def positions(self, scan: FileScan) -> Positions:
         """Positions deleted in a file, sorted."""

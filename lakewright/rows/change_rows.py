@@ -38,12 +38,12 @@ def plan_change(context: RowContext, request: RowRequest) -> RowPlan:
     numbered = located.numbered(context.spark, selected)
     in_one_task = chosen.exact and _is_one_task(located)
     if clause.then is Then.DELETE:
-        delta, plan = delta_rows(context, numbered, DELETE, 0, {}), delta_plan(context, located, values=(), assigned=(), once=False, in_one_task=in_one_task)
+        delta, plan = delta_rows(context, numbered, DELETE, 0, {}), delta_plan(context, located.files, located.targets, values=(), assigned=(), once=False, in_one_task=in_one_task)
     else:
         assigned = tuple(values)
         moves = moves_of(context, read, assigned)
         delta = delta_rows(context, numbered.withColumn(ACTION, update_action(context, moves, values, _old)), ACTION, 0, values)
-        plan = delta_plan(context, located, values=assigned, assigned=assigned, once=True, moves=moves, in_one_task=in_one_task)
+        plan = delta_plan(context, located.files, located.targets, values=assigned, assigned=assigned, once=True, moves=moves, in_one_task=in_one_task)
     return RowPlan(whole, read, delta, plan, chosen.iceberg, located.rows)
 
 

@@ -9,6 +9,8 @@ from contextlib import AbstractContextManager
 from dataclasses import replace
 from typing import Protocol
 
+import pyarrow as pa
+
 from lakewright.commit.change import SERIALIZABLE, SnapshotChange, operation_of
 from lakewright.commit.result import PLAN_MS, ROWS_COPIED, ROWS_DELETED, ROWS_INSERTED, ROWS_UPDATED, SHUFFLE_MS, WRITE_MS, clause_rows, milliseconds
 from lakewright.errors import MultipleMatches
@@ -17,11 +19,12 @@ from lakewright.plan.overwrite import with_their_deletes
 from lakewright.plan.request import Clause, Command, RowRequest, Then
 from lakewright.read.scan import FileScan
 from lakewright.rows.change_rows import plan_change
-from lakewright.rows.matches import explain_matches, require_new, require_unique
+from lakewright.rows.matches import explain_matches, require_unique
 from lakewright.rows.merge import plan_merge
 from lakewright.rows.merge_source import MergeSource
 from lakewright.rows.row_plan import RowContext, RowPlan
 from lakewright.rows.small_files import fold
+from lakewright.write.delta_here import materialise_here
 from lakewright.write.delta_write import Materialised, materialise
 from lakewright.write.engine import running
 
@@ -44,8 +47,6 @@ def change_rows(context: RowContext, request: RowRequest, source: MergeSource | 
     began = time.monotonic()
     with progress.phase("plan"), running(context.spark, f"lakewright-{context.write.run_id}", context.table):
         plan = plan_change(context, request) if source is None else plan_merge(context, request, source)
-        if request.only_new and source is not None:
-            require_new(plan, source, request, context.table)
         if request.unique:
             require_unique(plan, request, context.schema, context.table)
     planned, planned_at = time.monotonic(), time.time()
@@ -68,7 +69,7 @@ def _materialised(context: RowContext, request: RowRequest, plan: RowPlan) -> Ma
     if plan.delta is None or plan.plan is None:
         return NOTHING
     try:
-        return materialise(plan.plan, plan.delta)
+        return materialise_here(context.spark, plan.plan, plan.delta) if isinstance(plan.delta, pa.Table) else materialise(plan.plan, plan.delta)
     except MultipleMatches as error:
         raise explain_matches(context, request, plan, error) from error
 

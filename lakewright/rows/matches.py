@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import pyarrow as pa
 import sqlglot
 from pyiceberg.schema import Schema
 from sqlglot import exp
@@ -43,9 +44,12 @@ def require_new(plan: RowPlan, source: MergeSource, request: RowRequest, table: 
     row = source.rows.where(f"{SOURCE_ROW} = {found[0]}").select(*map(quoted, source.columns)).first()
     named = {} if row is None else {name: row[name] for name in source.columns if isinstance(request.on, str) and quoted(name) in request.on}
     shown = ", ".join(f"{name} = {value!r}" for name, value in named.items())
-    raise DuplicateKey(
-        f"A record for {table} has a key that is already there: {shown or 'its first columns are ' + str(row and row[:3])}. Nothing was written. "
-        "Use upsert to replace rows, or insert(…, drop_duplicates=True) to leave those records out.",
+    raise already_there(shown or f"its first columns are {row and row[:3]}", table)
+
+
+def already_there(shown: str, table: str) -> DuplicateKey:
+    return DuplicateKey(
+        f"A record for {table} has a key that is already there: {shown}. Nothing was written. Use upsert to replace rows, or insert(…, drop_duplicates=True) to leave those records out.",
         table=table,
     )
 
@@ -54,7 +58,7 @@ def require_unique(plan: RowPlan, request: RowRequest, schema: Schema, table: st
     """Raise DuplicateKey if two rows to insert have one key."""
     from pyspark.sql import functions as F
 
-    if plan.delta is None:
+    if plan.delta is None or isinstance(plan.delta, pa.Table):
         return
     keys = [value_column(field_id) for field_id in request.unique]
     twice = plan.delta.where(F.col(ACTION) == INSERT).groupBy(*keys).count().where(F.col("count") > 1).first()

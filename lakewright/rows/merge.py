@@ -7,7 +7,6 @@ match are then those whose number did not come out of the join.
 
 from __future__ import annotations
 
-import logging
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -18,7 +17,6 @@ from pyiceberg.expressions import AlwaysTrue, BooleanExpression
 from pyiceberg.types import NestedField
 
 from lakewright.commit.change import SERIALIZABLE
-from lakewright.commit.result import FILES_CONSIDERED, FILES_READ, LOOKUP_MS, milliseconds
 from lakewright.errors import InvalidOption, NullInRequiredColumn
 from lakewright.options import MERGE_ISOLATION
 from lakewright.plan.conversion import Assign
@@ -30,37 +28,37 @@ from lakewright.quoting import quoted
 from lakewright.read.scan import FileScan, plan_scan
 from lakewright.rows.expressions import assignments, condition_of, explaining, require_deterministic
 from lakewright.rows.kept import kept
+from lakewright.rows.matches import require_new
 from lakewright.rows.merge_source import SOURCE_HASH, SOURCE_ROW, MergeSource, is_of_one, named_in, pruning_filter
 from lakewright.rows.merge_values import clause_values
 from lakewright.rows.moves import Moves, moves_of, top_level, update_action
-from lakewright.rows.row_plan import Located, RowContext, RowPlan, delta_plan, delta_rows, locate, no_rows
+from lakewright.rows.row_plan import Located, RowContext, RowPlan, delta_plan, delta_rows, locate, no_rows, told_lookup
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
 Values = dict[int, "Column"]
 MATCHED = "_lw_matched"
-log = logging.getLogger("lakewright")
 
 
 def plan_merge(context: RowContext, request: RowRequest, source: MergeSource) -> RowPlan:
     check_clauses(request, context.table)
+    at_hand = source.at_hand.planned(context, request, source) if source.at_hand is not None else None
+    return _joined_by_spark(context, request, source) if at_hand is None else at_hand
+
+
+def _joined_by_spark(context: RowContext, request: RowRequest, source: MergeSource) -> RowPlan:
     merge = _Merge(context, request, source)
     keep_all = any(c.when is When.NOT_MATCHED_BY_SOURCE for c in request.clauses)
     read_filter = AlwaysTrue() if keep_all else pruning_filter(context, request, source)
     scan = plan_scan(context.state.io, context.metadata, context.head, read_filter, with_metrics=True)
     began = time.monotonic()
     files = scan.files if source.index is None or keep_all else tuple(source.index.candidates(context, source, scan.files))
-    lookup = _told(context, files, time.monotonic() - began) if source.index is not None else {}
+    lookup = told_lookup(context, files, time.monotonic() - began) if source.index is not None else {}
     plan = merge.planned(locate(context, files), keep_all, read_filter) if files else merge.inserts_only(read_filter)
+    if request.only_new:
+        require_new(plan, source, request, context.table)
     return replace(plan, lookup=lookup)
-
-
-def _told(context: RowContext, files: Sequence[FileScan], seconds: float) -> Mapping[str, str]:
-    """How long it took to find the files to read, and how many of the table's they are."""
-    considered = context.head.summary.get("total-data-files") if context.head else "0"
-    log.debug("%s: found %d of %s files to read in %.3f s", context.table, len(files), considered, seconds)
-    return {LOOKUP_MS: milliseconds(seconds), FILES_READ: str(len(files)), **({FILES_CONSIDERED: considered} if considered is not None else {})}
 
 
 @dataclass(frozen=True)
@@ -76,7 +74,7 @@ class _Merge:
         self._choice(target, joined, updates, Moves.NONE)
         inserted = self._inserted(self.source.rows)
         values = self._all_fields
-        plan = delta_plan(self.context, None, values=tuple(values), assigned=(), once=False, inserts=True)
+        plan = delta_plan(self.context, (), (), values=tuple(values), assigned=(), once=False, inserts=True)
         return RowPlan(delta=inserted, plan=plan, filter=read_filter)
 
     def planned(self, located: Located, keep_all: bool, read_filter: BooleanExpression) -> RowPlan:
@@ -101,7 +99,7 @@ class _Merge:
                 changed = delta_rows(context, chosen, ACTION, CLAUSE, values, also=[SOURCE_ROW] if inserts else [])
             matches = kept(changed) if inserts else changed
             delta = self._with_inserts(matches) if inserts else changed
-        plan = delta_plan(context, located, values=[f.field_id for f in fields], assigned=assigned, once=self._once, moves=moves, inserts=inserts)
+        plan = delta_plan(context, located.files, located.targets, values=[f.field_id for f in fields], assigned=assigned, once=self._once, moves=moves, inserts=inserts)
         relies = inserts and (context.options[MERGE_ISOLATION] == SERIALIZABLE or request.is_always_serializable)
         return RowPlan((), located.files, delta, plan, read_filter, located.rows, relies, matches if inserts else None)
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import reduce
+from functools import cached_property, reduce
 from operator import and_
 from typing import TYPE_CHECKING, Any, Protocol
 
+import pyarrow as pa
 import sqlglot
 from pyiceberg.expressions import AlwaysFalse, AlwaysTrue, And, BooleanExpression, GreaterThanOrEqual, LessThanOrEqual, Reference
 from pyiceberg.expressions.literals import literal
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
     from lakewright.read.scan import FileScan
-    from lakewright.rows.row_plan import RowContext
+    from lakewright.rows.row_plan import RowContext, RowPlan
 
 SOURCE_ROW = "_lw_source_row"
 SOURCE_HASH = "_lw_source_hash"
@@ -53,17 +54,35 @@ class Index(Protocol):
     def candidates(self, context: RowContext, source: MergeSource, files: Sequence[FileScan]) -> Sequence[FileScan]: ...
 
 
+class AtHand(Protocol):
+    """Source rows in this process, as a table, and what finds their matches without Spark."""
+
+    table: pa.Table
+
+    def planned(self, context: RowContext, request: RowRequest, source: MergeSource) -> RowPlan | None:
+        """None where Spark would do better."""
+
+
 @dataclass(frozen=True)
 class MergeSource:
-    """The checkpointed source; ranges: least and greatest value of each key expression, None where all are null; hashed: the keys of SOURCE_HASH.
-    index: what knows better than ranges which files can have a match."""
+    """The source, read once: checkpointed, or at hand. ranges: least and greatest value of each key expression, None where all are null.
+    hashed: the keys of SOURCE_HASH. index: what knows better than ranges which files can have a match."""
 
-    rows: DataFrame
+    made: Callable[[], DataFrame]
     columns: tuple[str, ...]
     count: int
     ranges: dict[str, tuple[Any, Any] | None]
     hashed: tuple[SourceKey, ...] = ()
     index: Index | None = None
+    at_hand: AtHand | None = None
+
+    @cached_property
+    def rows(self) -> DataFrame:
+        return self.made()
+
+    def collected(self, columns: Sequence[str]) -> pa.Table:
+        """These columns in this process."""
+        return self.rows.select(*map(quoted, columns)).toArrow() if self.at_hand is None else self.at_hand.table.select(list(columns))
 
     def is_small(self, columns: Iterable[str] | None = None) -> bool:
         """Whether its rows, or these columns of them, can be with every task."""
@@ -101,7 +120,7 @@ def read_source(request: RowRequest, schema: Any) -> MergeSource:
     bounds = [bound for n, key in enumerate(keys) for bound in (F.min(F.expr(key.expression)).alias(f"low{n}"), F.max(F.expr(key.expression)).alias(f"high{n}"))]
     found = aliased.agg(F.count(F.lit(1)).alias("rows"), *bounds).collect()[0]
     ranges = {key.column: None if found[f"low{n}"] is None else (found[f"low{n}"], found[f"high{n}"]) for n, key in enumerate(keys)}
-    return MergeSource(rows, tuple(request.source.columns), int(found["rows"]), ranges, hashed)
+    return MergeSource(lambda: rows, tuple(request.source.columns), int(found["rows"]), ranges, hashed)
 
 
 def used_columns(request: RowRequest) -> list[str]:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import logging
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+import pyarrow as pa
 from pyiceberg.expressions import AlwaysTrue, BooleanExpression
 from pyiceberg.schema import Schema
 
+from lakewright.commit.result import FILES_CONSIDERED, FILES_READ, LOOKUP_MS, milliseconds
 from lakewright.commit.store import TableState
 from lakewright.format.metadata import Metadata, Snapshot
 from lakewright.options import TARGET_FILE_SIZE, Options
@@ -24,6 +27,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from pyspark.sql import Column, DataFrame, SparkSession
+
+log = logging.getLogger("lakewright")
 
 
 @dataclass(frozen=True)
@@ -53,13 +58,13 @@ class RowContext:
 
 @dataclass(frozen=True)
 class RowPlan:
-    """whole: files that go with all their rows, unread. delta: the rest, None if there is none. read: the files the delta may touch.
+    """whole: files that go with all their rows, unread. delta: the rest, a table if it is at hand, None if there is none. read: the files the delta may touch.
     relies_on_matches: whether files with a match decide about other rows: a row that goes from them is one to insert. matches: the source
     rows that have one, where that is known. lookup: how an index came to `read`, as properties of the snapshot."""
 
     whole: tuple[FileScan, ...] = ()
     read: tuple[FileScan, ...] = ()
-    delta: DataFrame | None = None
+    delta: DataFrame | pa.Table | None = None
     plan: DeltaPlan | None = None
     filter: BooleanExpression = field(default_factory=AlwaysTrue)
     located: DataFrame | None = None
@@ -87,21 +92,31 @@ def no_rows(context: RowContext) -> DataFrame:
 
 
 def locate(context: RowContext, files: Sequence[FileScan]) -> Located:
-    metadata, io = context.metadata, context.state.io
+    rows, names = located_rows(context.spark, context.state.io, context.metadata, files, context.schema, row_ids=context.has_row_ids)
+    return Located(tuple(files), targets_of(context, files), rows, names)
+
+
+def targets_of(context: RowContext, files: Sequence[FileScan]) -> tuple[TargetFile, ...]:
     may_split = context.mode == COPY_ON_WRITE
-    targets = plan_targets(io, metadata, files, context.schema, target_size=context.options[TARGET_FILE_SIZE], may_split=may_split)
-    rows, names = located_rows(context.spark, io, metadata, files, context.schema, row_ids=context.has_row_ids)
-    return Located(tuple(files), targets, rows, names)
+    return plan_targets(context.state.io, context.metadata, files, context.schema, target_size=context.options[TARGET_FILE_SIZE], may_split=may_split)
 
 
-def delta_plan(context: RowContext, located: Located | None, *, values: Sequence[int], assigned: Sequence[int], once: bool, moves: Moves = Moves.NONE, inserts: bool = False, in_one_task: bool = False) -> DeltaPlan:
+def told_lookup(context: RowContext, files: Sequence[FileScan], seconds: float) -> Mapping[str, str]:
+    """How long it took to find the files to read, and how many of the table's they are."""
+    considered = context.head.summary.get("total-data-files") if context.head else "0"
+    log.debug("%s: found %d of %s files to read in %.3f s", context.table, len(files), considered, seconds)
+    return {LOOKUP_MS: milliseconds(seconds), FILES_READ: str(len(files)), **({FILES_CONSIDERED: considered} if considered is not None else {})}
+
+
+def delta_plan(
+    context: RowContext, files: Sequence[FileScan], targets: tuple[TargetFile, ...], *, values: Sequence[int], assigned: Sequence[int], once: bool, moves: Moves = Moves.NONE, inserts: bool = False, in_one_task: bool = False
+) -> DeltaPlan:
     """moves: which updated rows go to other files, with the columns that are not assigned as the old ones have them."""
-    files = located.files if located else ()
     return DeltaPlan(
         write=context.write,
         read=arrow_read(context.metadata, files, context.schema),
         specs=context.metadata.specs,
-        files=located.targets if located else (),
+        files=targets,
         mode=context.mode,
         format_version=context.metadata.format_version,
         values=tuple(values),

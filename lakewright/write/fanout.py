@@ -11,6 +11,7 @@ from pyiceberg.partitioning import PartitionSpec
 from pyiceberg.schema import Schema
 
 from lakewright.format.transforms import partition_values
+from lakewright.read.prune import partition_key
 from lakewright.write.rolling import RollingWriter, TaskFiles
 
 MOST_BUFFERED = 256 * 1024 * 1024
@@ -76,6 +77,12 @@ def split_by_partition(spec: PartitionSpec, schema: Schema, batch: pa.RecordBatc
         starts = np.flatnonzero(np.concatenate(([True], codes[1:] != codes[:-1])))
     ends = [*starts[1:], len(codes)]
     return [(tuple(_key(array[int(start)]) for array in values), batch.slice(start, end - start)) for start, end in zip(starts, ends, strict=True)]
+
+
+def partition_numbers(values: list[pa.Array]) -> tuple[dict[tuple[Any, ...], int], np.ndarray[Any, np.dtype[np.int64]]]:
+    """The partitions that rows with these values are of, each with a number, and the number of each row's."""
+    _, first, numbers = np.unique(_codes(values), return_index=True, return_inverse=True)
+    return {partition_key(tuple(_key(array[int(at)]) for array in values)): number for number, at in enumerate(first)}, numbers
 
 
 NAN = math.nan

@@ -17,7 +17,6 @@ from pyiceberg.types import BinaryType, DateType, DecimalType, IcebergType, Inte
 from lakewright.format.bounds import unscaled
 from lakewright.keys.definition import Definition
 from lakewright.keys.index.filters import KeyValues, file_may_have, has_filters
-from lakewright.quoting import quoted
 
 if TYPE_CHECKING:
     from lakewright.format.data_file import DataFile
@@ -60,7 +59,7 @@ class RangeIndex:
         least, greatest = (comparable(value, field.field_type) for value in source.ranges[column] or ())
         if not _may_leave_out(bounds, least, greatest):
             return files
-        keys = _sorted_keys(_collected(source, [column]).column(0), field.field_type)
+        keys = _sorted_keys(source.collected([column]).column(0), field.field_type)
         return [f for f, found in zip(files, bounds, strict=True) if found is None or _any_between(keys, *found)]
 
     def _by_filters(self, context: RowContext, source: MergeSource, files: Sequence[FileScan]) -> Sequence[FileScan]:
@@ -72,17 +71,17 @@ class RangeIndex:
         io, sample = context.state.io, (files[0], files[len(files) // 2], files[-1])
         if not set(columns) & context.write.blooms.keys() and not any(has_filters(io, file.data_file.file_path, kinds.keys()) for file in sample):
             return files
-        collected = _collected(source, columns)
+        collected = source.collected(columns)
         keys = [KeyValues(field_id, _values(collected.column(n), kind), kind.scale if isinstance(kind, DecimalType) else 0) for n, (field_id, kind) in enumerate(kinds.items())]
         with ThreadPoolExecutor(READERS) as pool:
             may_have = list(pool.map(lambda file: file_may_have(io, file.data_file.file_path, keys), files))
         return [file for file, may in zip(files, may_have, strict=True) if may]
 
 
-def _sorted_keys(column: pa.ChunkedArray, kind: IcebergType) -> list[Any]:
+def _sorted_keys(column: pa.ChunkedArray, kind: IcebergType) -> Sequence[Any]:
     if isinstance(kind, IntegerType | LongType | DateType):
-        numbers: list[Any] = np.unique(np.array(_values(column, kind))).tolist()
-        return numbers
+        numbers: Any = np.sort((column.cast(pa.int32()) if isinstance(kind, DateType) else column).to_numpy())
+        return numbers  # type: ignore[no-any-return]
     return sorted({comparable(value, kind) for value in _values(column, kind)})
 
 
@@ -98,11 +97,6 @@ def comparable(value: Any, kind: IcebergType) -> Any:
 def _values(column: pa.ChunkedArray, kind: IcebergType) -> list[Any]:
     """Keys, none of which is null; dates as days."""
     return list((column.cast(pa.int32()) if isinstance(kind, DateType) else column).to_pylist())
-
-
-def _collected(source: MergeSource, columns: list[str]) -> pa.Table:
-    found: pa.Table = source.rows.select(*map(quoted, columns)).toArrow()
-    return found
 
 
 def _bounds(file: DataFile, field_id: int, kind: IcebergType) -> tuple[Any, Any] | None:

@@ -1,0 +1,178 @@
+"""What becomes of records at hand and of the rows they match, as a delta, without a Spark job."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from lakewright.commit.change import SERIALIZABLE
+from lakewright.format.transforms import partition_values
+from lakewright.keys.at_hand.key_codes import Numbers
+from lakewright.keys.at_hand.lookup import Flags, Matches, Wanted, columns_of, find_rows, is_not_late
+from lakewright.keys.at_hand.records import KeyedRecords, in_file_types
+from lakewright.keys.combine import DELETED
+from lakewright.keys.definition import Definition
+from lakewright.options import MERGE_ISOLATION
+from lakewright.plan.delta import ACTION, CLAUSE, DELETE, FILE, INSERT, MATCH, MOVE, NO_FILE, POSITION, ROW_ID, UPDATE, DeltaPlan, value_column
+from lakewright.plan.names import unquoted
+from lakewright.plan.request import RowRequest, Then
+from lakewright.plan.transform_columns import source_path
+from lakewright.read.prune import partition_key
+from lakewright.read.scan import FileScan, plan_scan
+from lakewright.rows.matches import already_there
+from lakewright.rows.merge_source import MergeSource, pruning_filter
+from lakewright.rows.moves import Moves, moves_of
+from lakewright.rows.row_plan import RowContext, RowPlan, delta_plan, targets_of, told_lookup
+from lakewright.write.fanout import partition_numbers
+
+MOST_KEY_BYTES = 256 * 1024 * 1024
+
+
+@dataclass(frozen=True)
+class RecordsAtHand:
+    """Records of the table's types, one for each key, with DELETED."""
+
+    records: KeyedRecords
+    definition: Definition
+
+    @property
+    def table(self) -> pa.Table:
+        return self.records.table
+
+    def planned(self, context: RowContext, request: RowRequest, source: MergeSource) -> RowPlan | None:
+        """The rows found and the delta; None where the records lack columns, or where there is so much to read that Spark's tasks should."""
+        inserts = any(clause.then is Then.INSERT for clause in request.clauses)
+        if inserts and not {f.name for f in context.schema.fields} <= set(self.table.column_names):
+            return None
+        filter_ = pruning_filter(context, request, source)
+        scan = plan_scan(context.state.io, context.metadata, context.head, filter_, with_metrics=True)
+        began = time.monotonic()
+        files = tuple(source.index.candidates(context, source, scan.files)) if source.index is not None else scan.files
+        if self._bytes_of_keys(context, files) > MOST_KEY_BYTES:
+            return None
+        merge = _Merge(context, request, self, files, inserts)
+        matches = merge.matches
+        if request.only_new and len(matches):
+            raise already_there(self._shown(int(matches.records[0])), context.table)
+        lookup = told_lookup(context, files, time.monotonic() - began)
+        relies = inserts and bool(files) and (context.options[MERGE_ISOLATION] == SERIALIZABLE or request.is_always_serializable)
+        return RowPlan((), files, merge.delta(), merge.plan, filter_, relies_on_matches=relies, lookup=lookup)
+
+    @property
+    def key_names(self) -> list[str]:
+        return [part.column or "" for part in self.definition.key]
+
+    @property
+    def order_names(self) -> list[str]:
+        return [part.column or "" for part in self.definition.ordering]
+
+    def _bytes_of_keys(self, context: RowContext, files: Sequence[FileScan]) -> int:
+        ids = [context.schema.find_field(name).field_id for name in self.key_names]
+        return sum(f.data_file.column_sizes.get(i, f.data_file.file_size_in_bytes) for f in files for i in ids)
+
+    def _shown(self, record: int) -> str:
+        return ", ".join(f"{name} = {self.table.column(name)[record].as_py()!r}" for name in self.key_names)
+
+
+@dataclass(frozen=True)
+class _Merge:
+    context: RowContext
+    request: RowRequest
+    at_hand: RecordsAtHand
+    files: tuple[FileScan, ...]
+    inserts: bool
+
+    @cached_property
+    def plan(self) -> DeltaPlan:
+        fields = self.context.schema.fields
+        assigned = [f.field_id for f in fields if f.name in self._assigned_names]
+        values = [f.field_id for f in fields] if self.inserts else assigned
+        return delta_plan(self.context, self.files, targets_of(self.context, self.files), values=values, assigned=assigned, once=True, moves=self._moves, inserts=self.inserts)
+
+    @cached_property
+    def matches(self) -> Matches:
+        schema, at_hand = self.context.schema, self.at_hand
+        wanted = Wanted(at_hand.records.places, columns_of(schema, at_hand.key_names), columns_of(schema, at_hand.order_names), self.context.has_row_ids)
+        return find_rows(self.context.state.io, self.plan, wanted)
+
+    def delta(self) -> pa.Table:
+        """Rows to insert, then changed ones by file and position."""
+        matches, actions, clauses = self._outcomes()
+        inserted = self._inserted() if self.inserts else np.empty(0, np.int64)
+        new = len(inserted)
+        columns = {
+            FILE: pa.array(np.concatenate((np.full(new, NO_FILE), matches.targets)), pa.int32()),
+            POSITION: pa.concat_arrays([pa.nulls(new, pa.int64()), pa.array(matches.positions, pa.int64())]),
+            ACTION: pa.array(np.concatenate((np.full(new, INSERT), actions)), pa.int32()),
+            CLAUSE: _numbered(np.concatenate((np.full(new, self._clause(Then.INSERT)), clauses))),
+            ROW_ID: pa.concat_arrays([pa.nulls(new, pa.int64()), pc.if_else(pa.array(actions == MOVE), matches.row_ids, pa.scalar(None, pa.int64()))]),
+        }
+        rows = pa.array(np.concatenate((inserted, matches.records)), pa.int64())
+        names = {i: self.context.schema.find_column_name(i) for i in self.plan.values}
+        values = self.at_hand.table.select(list(names.values())).take(rows)
+        return pa.table({**columns, **{value_column(i): values.column(name) for i, name in names.items()}})
+
+    def _outcomes(self) -> tuple[Matches, Numbers, Numbers]:
+        """What becomes of each row that is matched, and by which clause; -1 where by none."""
+        matches, request = self.matches, self.request
+        actions, clauses = np.full(len(matches), MATCH), np.full(len(matches), -1)
+        new = [column.take(pa.array(matches.records)) for column in in_file_types(self.at_hand.table, self.at_hand.order_names, self.context.schema)]
+        fresh = is_not_late(new, matches.order, len(matches))
+        deleted = self._deleted[matches.records]
+        if (delete := self._clause(Then.DELETE)) >= 0:
+            gone = fresh & deleted if request.clauses[delete].condition is not None else np.ones(len(matches), dtype=bool)
+            actions[gone], clauses[gone] = DELETE, delete
+        if (update := self._clause(Then.UPDATE)) >= 0:
+            changed = fresh & ~deleted
+            actions[changed], clauses[changed] = np.where(self._stays(matches), UPDATE, MOVE)[changed], update
+        return matches, actions, clauses
+
+    def _inserted(self) -> Numbers:
+        left = ~self._deleted
+        left[self.matches.records] = False
+        return np.flatnonzero(left)
+
+    def _clause(self, then: Then) -> int:
+        return next((n for n, clause in enumerate(self.request.clauses) if clause.then is then), -1)
+
+    @cached_property
+    def _deleted(self) -> Flags:
+        flags: Flags = self.at_hand.table.column(DELETED).to_numpy().astype(bool)
+        return flags
+
+    @cached_property
+    def _assigned_names(self) -> set[str]:
+        update = self._clause(Then.UPDATE)
+        return {unquoted(name) for name in self.request.clauses[update].values or {}} if update >= 0 else set()
+
+    @cached_property
+    def _moves(self) -> Moves:
+        schema = self.context.schema
+        return moves_of(self.context, self.files, [f.field_id for f in schema.fields if f.name in self._assigned_names]) if self._assigned_names else Moves.NONE
+
+    def _stays(self, matches: Matches) -> Flags:
+        """Whether each matched row can stay in its file: with the record's values it is of the same partition."""
+        if self._moves is not Moves.SOME:
+            return np.full(len(matches), self._moves is Moves.NONE)
+        partitions, of_record = self._partitions()
+        of_target = [partitions.get(partition_key(target.file.scan.data_file.partition), -1) for target in self.plan.files]
+        stays: Flags = np.array(of_target, dtype=np.int64)[matches.targets] == of_record[matches.records]
+        return stays
+
+    def _partitions(self) -> tuple[dict[tuple[Any, ...], int], Numbers]:
+        """Partitions of the records, numbered, and the number of each record's."""
+        schema, spec = self.context.schema, self.context.write.spec
+        names = list(dict.fromkeys(source_path(schema, f.source_id)[0] for f in spec.fields))
+        columns = pa.RecordBatch.from_arrays(in_file_types(self.at_hand.table, names, schema), names=names)
+        return partition_numbers(partition_values(spec, schema, columns))
+
+
+def _numbered(clauses: Numbers) -> pa.Array:
+    return pa.array(clauses, pa.int32(), mask=clauses < 0)

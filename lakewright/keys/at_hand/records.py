@@ -1,0 +1,80 @@
+"""The records of a batch as a table in this process, one for each key."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import reduce
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyiceberg.schema import Schema
+
+from lakewright.keys.at_hand.key_codes import KeyCodes, KeyPlaces
+from lakewright.keys.definition import Definition
+from lakewright.quoting import quoted
+from lakewright.read.prune import optional_schema
+from lakewright.session import estimated_bytes
+from lakewright.write.arrow_rows import file_schema, to_file_schema
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+BYTES_PER_VALUE = 16
+TOO_LARGE = "spark.driver.maxResultSize"
+
+
+def brought_here(rows: DataFrame, held: Callable[[], DataFrame], most: int) -> DataFrame | pa.Table:
+    """The rows as a table, or as Spark holds them if they are more than `most` bytes by its estimate. Where it has none they are held and counted first."""
+    size = estimated_bytes(rows)
+    in_spark = held() if size is None else None
+    if in_spark is not None:
+        size = in_spark.count() * len(rows.columns) * BYTES_PER_VALUE
+    if size is not None and size <= most:
+        try:
+            return (rows if in_spark is None else in_spark.select(*map(quoted, rows.columns))).toArrow().combine_chunks()
+        except Exception as error:
+            if TOO_LARGE not in str(error):
+                raise
+    return held() if in_spark is None else in_spark
+
+
+@dataclass(frozen=True)
+class KeyedRecords:
+    """One record for each key. given: how many there were before they were combined."""
+
+    table: pa.Table
+    given: int
+    places: KeyPlaces
+
+
+def nulls_in(keys: Sequence[pa.Array]) -> int:
+    """Records of which a part of the key is null."""
+    return int(pc.sum(reduce(pc.or_, (key.is_null() for key in keys))).as_py() or 0)
+
+
+def combined(table: pa.Table, codes: KeyCodes, definition: Definition) -> KeyedRecords:
+    """The latest record of each key, in the order they came in. Of several with one ordering value it is the one that came last; null is before all else."""
+    own = codes.own
+    if not codes.has_duplicates:
+        return KeyedRecords(table, len(table), KeyPlaces(codes, own))
+    order = {f"o{n}": column for n, column in enumerate(in_file_types(table, [part.column or "" for part in definition.ordering], definition.schema))}
+    sorted_by = pa.table({"code": own, **order, "row": np.arange(len(own))})
+    by_key = pc.sort_indices(sorted_by, sort_keys=[(name, "ascending") for name in sorted_by.column_names], null_placement="at_start").to_numpy()
+    is_last = np.append(own[by_key][1:] != own[by_key][:-1], True)
+    chosen = np.sort(by_key[is_last]).astype(np.int64)
+    return KeyedRecords(table.take(pa.array(chosen)).combine_chunks(), len(table), KeyPlaces(codes, own[chosen]))
+
+
+def in_file_types(table: pa.Table, names: Sequence[str], schema: Schema) -> list[pa.Array]:
+    """Columns as the table's files have them, so that they compare with those."""
+    fields = optional_schema(Schema(*(schema.find_field(name) for name in names)))
+    target = file_schema(fields)
+    given = pa.RecordBatch.from_arrays([_whole(table.column(name)) for name in names], names=list(names))
+    return list(to_file_schema(given, target, fields, "").columns)
+
+
+def _whole(column: pa.ChunkedArray) -> pa.Array:
+    return column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()

@@ -1,0 +1,70 @@
+"""Materialising a delta that is at hand: by threads of this process where that is less than Spark needs to begin, by Spark's tasks otherwise."""
+
+from __future__ import annotations
+
+import os
+import time
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from typing import TYPE_CHECKING
+from urllib.parse import urlparse
+
+import numpy as np
+import pyarrow as pa
+
+from lakewright.plan.delta import COPY_ON_WRITE, FILE, DeltaPlan
+from lakewright.write.delta_messages import DeltaMessage, Materialised, joined
+from lakewright.write.delta_task import materialise_batches
+from lakewright.write.delta_write import materialise, tasks_of_files
+from lakewright.write.engine import writing
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+MOST_REWRITTEN = 32 * 1024 * 1024
+ROWS_PER_TASK = 10_000
+BATCH_ROWS = 65_536
+REMOTE_THREADS = 8
+
+
+def materialise_here(spark: SparkSession, plan: DeltaPlan, delta: pa.Table) -> Materialised:
+    """Carry out a delta whose rows are sorted by file and position. If that fails nothing is left, and a typed error says why."""
+    if _is_much(plan, delta):
+        return materialise(plan, spark.createDataFrame(delta))
+    began = time.time()
+    with writing(plan.write, spark, {}):
+        tasks = _tasks(plan, delta)
+        with ThreadPoolExecutor(threads_for(plan.write.data_prefix)) as pool:
+            messages = list(pool.map(lambda numbered: _done(plan, *numbered), enumerate(tasks)))
+    return replace(joined(messages), began=began)
+
+
+def threads_for(location: str) -> int:
+    """As many as cores; more where they wait for a store that is elsewhere."""
+    cores = os.cpu_count() or 1
+    return cores if urlparse(location).scheme in ("", "file") else max(cores, REMOTE_THREADS)
+
+
+def _done(plan: DeltaPlan, task: int, rows: pa.Table) -> DeltaMessage:
+    return materialise_batches(plan, iter(rows.to_batches(max_chunksize=BATCH_ROWS)), task, 0, 0)
+
+
+def _is_much(plan: DeltaPlan, delta: pa.Table) -> bool:
+    """Whether files would be rewritten that are large, or of which parts are rewritten elsewhere."""
+    if plan.mode != COPY_ON_WRITE:
+        return False
+    touched = [plan.files[number] for number in np.unique(delta.column(FILE).to_numpy()) if number >= 0]
+    return any(target.row_groups for target in touched) or sum(target.file.scan.data_file.file_size_in_bytes for target in touched) > MOST_REWRITTEN
+
+
+def _tasks(plan: DeltaPlan, delta: pa.Table) -> list[pa.Table]:
+    """The rows of each task. Rows to insert, which come first, are one of their own where there are many."""
+    files = delta.column(FILE).to_numpy()
+    inserts = int(np.searchsorted(files, 0))
+    if len(delta) <= ROWS_PER_TASK:
+        return [delta]
+    of_file = np.array(tasks_of_files(plan, os.cpu_count() or 1), dtype=np.int64)
+    changed = delta.slice(inserts)
+    of_row = of_file[files[inserts:]] if len(of_file) else np.empty(0, np.int64)
+    parts = [changed.filter(pa.array(of_row == task)) for task in np.unique(of_row)]
+    return [part for part in (delta.slice(0, inserts), *parts) if len(part)]
