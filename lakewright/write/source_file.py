@@ -78,9 +78,9 @@ class SourceFile:
     def layout(self) -> Layout:
         return self._layout(self.plan.write.schema)
 
-    def batches(self, group: int, names: Collection[str], parquet: pq.ParquetFile | None = None) -> Iterator[pa.RecordBatch]:
-        """Columns of a row group as the file has them, in batches of some megabytes."""
-        made = (parquet or self._parquet).iter_batches(batch_size=self._batch_rows(group), row_groups=[group], columns=list(names), use_threads=False)
+    def batches(self, group: int, names: Collection[str], parquet: pq.ParquetFile | None = None, rows: int | None = None) -> Iterator[pa.RecordBatch]:
+        """Columns of a row group as the file has them, in batches of some megabytes, or of this many rows."""
+        made = (parquet or self._parquet).iter_batches(batch_size=rows or self._batch_rows(group), row_groups=[group], columns=list(names), use_threads=False)
         while (batch := self._next(made)) is not None:
             yield batch
 
@@ -95,6 +95,12 @@ class SourceFile:
     def projected(self, batch: pa.RecordBatch, schema: Schema, target: pa.Schema) -> pa.RecordBatch:
         """A batch of the file in columns of the table, as they go into new files."""
         return to_file_schema(project(batch, schema, self.layout, self.target.file.constants), target, schema, self.plan.write.table)
+
+    def pieces(self, group: int, schema: Schema, target: pa.Schema, rows: int) -> Iterator[pa.RecordBatch]:
+        """Columns of the table, for all rows of a row group, in batches of this many."""
+        names = self.columns_of(schema)
+        for batch in self.batches(group, names, rows=rows) if names else [pa.RecordBatch.from_arrays([pa.nulls(self.rows_in(group))], names=[""])]:
+            yield self.projected(batch, schema, target)
 
     def whole_columns(self, group: int, schema: Schema, target: pa.Schema) -> pa.RecordBatch:
         """Columns of the table, for all rows of a row group."""

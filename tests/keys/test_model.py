@@ -26,6 +26,7 @@ STEPS = int(os.environ.get("LAKEWRIGHT_MODEL_STEPS", "4"))
 record = st.fixed_dictionaries(
     {"id": st.integers(0, 6), "region": st.sampled_from(["eu", "us"]), "v": st.none() | st.integers(0, 9), "w": st.none() | st.sampled_from("abc"), "at": st.integers(0, 9)}
 )
+by_tasks = st.sampled_from([{}, {"driver_batch_size_bytes": 0}])  # or at hand, where the engine allows it
 batch = st.lists(st.tuples(record, st.sampled_from([False, False, False, True])), min_size=1, max_size=8)
 
 
@@ -39,39 +40,39 @@ class KeyedTable(RuleBasedStateMachine):
         self.model = Model(self.setup)
         self.columns: list[str] = ["id", "region", "v", "w", "at"]
         self.past: list[tuple[Commit, Model]] = []
-        self.upserted(first)
+        self.upserted(first, {})
 
-    @rule(records=batch)
-    def upserted(self, records: list[tuple[dict[str, Any], bool]]) -> None:
+    @rule(records=batch, how=by_tasks)
+    def upserted(self, records: list[tuple[dict[str, Any], bool]], how: dict[str, int]) -> None:
         rows = [(*(row[c] for c in ("id", "region", "v", "w", "at")), deleted) for row, deleted in records]
         frame = self.lake.spark.createDataFrame(rows, SCHEMA + ", gone boolean").coalesce(1)
-        commit = self.table.upsert(frame, delete_when="gone")
+        commit = self.table.upsert(frame, delete_when="gone", **how)
         self.model.upsert(records)
         self.checked(None if self.setup.bucket == "postpone" else commit)
 
-    @rule(records=batch)
-    def upserted_again(self, records: list[tuple[dict[str, Any], bool]]) -> None:
+    @rule(records=batch, how=by_tasks)
+    def upserted_again(self, records: list[tuple[dict[str, Any], bool]], how: dict[str, int]) -> None:
         """Upserts are most of what is done to a keyed table: three of the seven to ten rules that can be drawn."""
-        self.upserted(records)
+        self.upserted(records, how)
 
-    @rule(records=batch)
-    def upserted_once_more(self, records: list[tuple[dict[str, Any], bool]]) -> None:
-        self.upserted(records)
+    @rule(records=batch, how=by_tasks)
+    def upserted_once_more(self, records: list[tuple[dict[str, Any], bool]], how: dict[str, int]) -> None:
+        self.upserted(records, how)
 
-    @rule(records=st.lists(record, min_size=1, max_size=3))
-    def inserted(self, records: list[dict[str, Any]]) -> None:
+    @rule(records=st.lists(record, min_size=1, max_size=3), how=by_tasks)
+    def inserted(self, records: list[dict[str, Any]], how: dict[str, int]) -> None:
         frame = self.lake.spark.createDataFrame([tuple(row[c] for c in ("id", "region", "v", "w", "at")) for row in records], SCHEMA).coalesce(1)
         if self.model.insert(records):
-            self.checked(self.table.insert(frame))
+            self.checked(self.table.insert(frame, **how))
         else:
             with pytest.raises(DuplicateKey):
-                self.table.insert(frame)
+                self.table.insert(frame, **how)
 
-    @rule(ids=st.lists(st.integers(0, 6), min_size=1, max_size=3))
-    def deleted(self, ids: list[int]) -> None:
+    @rule(ids=st.lists(st.integers(0, 6), min_size=1, max_size=3), how=by_tasks)
+    def deleted(self, ids: list[int], how: dict[str, int]) -> None:
         keys = [("eu", i) for i in ids] if self.setup.key == "inside" else [(i,) for i in ids]
         schema = "region string, id bigint" if self.setup.key == "inside" else "id bigint"
-        commit = self.table.delete_keys(self.lake.spark.createDataFrame(keys, schema))
+        commit = self.table.delete_keys(self.lake.spark.createDataFrame(keys, schema), **how)
         self.model.delete(keys)
         self.checked(commit)
 

@@ -22,14 +22,15 @@ def times(commit: Any) -> dict[str, int]:
 
 @pytest.mark.feature("H13")
 @pytest.mark.parametrize("mode", ["copy-on-write", "merge-on-read"])
-def test_the_parts_are_within_the_whole(lake: Lake, mode: str) -> None:
+@pytest.mark.parametrize("size", [0, 2**20], ids=["in tasks", "at hand"])
+def test_the_parts_are_within_the_whole(lake: Lake, mode: str, size: int) -> None:
     table = keyed(lake, properties={"write.merge.mode": mode})
     table.upsert(records(lake, (1, "eu", 1.0, 1), (2, "us", 2.0, 1)))
     began = time.monotonic()
-    commit = table.upsert(records(lake, (2, "us", 3.0, 2), (3, "eu", 3.0, 1)))
+    commit = table.upsert(records(lake, (2, "us", 3.0, 2), (3, "eu", 3.0, 1)), driver_batch_size_bytes=size)
     took = (time.monotonic() - began) * 1000
     told = times(commit)
-    assert sum(told.values()) <= took + len(PARTS) and min(told.values()) > 0
+    assert sum(told.values()) <= took + len(PARTS) and min(told[part] for part in PARTS if size == 0 or part != "shuffle") > 0
     assert int(commit.summary["lakewright.lookup-ms"]) <= told["plan"]
     in_the_table = table.iceberg.metadata.snapshot_by_id(commit.snapshot_id or 0).summary
     assert in_the_table["lakewright.shuffle-ms"] == str(told["shuffle"]) and in_the_table["lakewright.commit-ms"] is None
@@ -52,7 +53,7 @@ def test_each_part_has_the_time_that_was_spent_in_it(lake: Lake, monkeypatch: py
 
         with monkeypatch.context() as patched:
             patched.setattr(module, name, slow)
-            return times(table.upsert(records(lake, (1, "eu", 2.0, 2))))
+            return times(table.upsert(records(lake, (1, "eu", 2.0, 2)), driver_batch_size_bytes=0))
 
     slow = {
         "plan": slowed(execute, "plan_merge", before=SLOW),

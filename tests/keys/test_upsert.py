@@ -47,7 +47,7 @@ def test_however_the_batch_gets_to_the_tasks(lake: Lake, monkeypatch: pytest.Mon
     sizes: list[bool] = []
     real = merge_source.MergeSource.is_small
     monkeypatch.setattr(merge_source.MergeSource, "is_small", lambda self, columns=None: sizes.append(real(self, columns)) or sizes[-1])
-    commit = table.upsert(records(lake, *batch, schema=wide), delete_when="id = 6")
+    commit = table.upsert(records(lake, *batch, schema=wide), delete_when="id = 6", driver_batch_size_bytes=0)
     expected = {n: (n, "eu" if n % 2 else "us", 1.0, 1, *"wxyz") for n in range(20)} | {row[0]: row for row in batch if row[0] != 4}
     del expected[6]
     assert rows(table) == sorted(expected.values(), key=repr)

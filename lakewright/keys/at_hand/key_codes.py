@@ -12,7 +12,8 @@ import pyarrow.compute as pc
 
 Numbers = np.ndarray[Any, np.dtype[np.int64]]
 MOST_CODES = 2**62
-DENSE = 8  # numbers in a range of up to so many times their count
+FLAGS_PER_NUMBER = 16
+SPREAD = np.uint64(0x9E3779B97F4A7C15)  # 2**64 by the golden ratio: neighbours go far apart
 
 
 class TooManyKeys(Exception):
@@ -42,6 +43,10 @@ class KeyCodes:
         ordered = np.sort(self.own)
         return bool((ordered[1:] == ordered[:-1]).any())
 
+    def find(self, column: pa.Array) -> tuple[Numbers, Numbers]:
+        """Rows of the only column that have a code, and it."""
+        return self._values[0].find(column)
+
     def of(self, columns: Sequence[pa.Array]) -> Numbers:
         codes = self._values[0].codes(columns[0])
         for values, column in zip(self._values[1:], columns[1:], strict=True):
@@ -60,11 +65,12 @@ class KeyPlaces:
 
     def find(self, columns: Sequence[pa.Array]) -> tuple[Numbers, Numbers]:
         """Rows of these columns that have a key of the batch, and the record of each."""
+        if self._codes.is_dense:
+            rows, codes = self._codes.find(columns[0])
+            return rows, self._order[codes]
         codes = self._codes.of(columns)
         rows = np.flatnonzero(codes >= 0)
         codes = codes[rows]
-        if self._codes.is_dense:
-            return rows, self._order[codes]
         at = np.searchsorted(self._sorted, codes)
         at[at == len(self._sorted)] = 0
         found = self._sorted[at] == codes if len(self._sorted) else np.zeros(len(codes), dtype=bool)
@@ -75,42 +81,56 @@ class _Values:
     """The distinct values of one column, each known by its place among them."""
 
     def __init__(self, column: pa.Array) -> None:
-        self._numbers = _distinct(_numbers(column.drop_null())) if _is_number(column.type) else None
-        self._others = column.drop_null().unique() if self._numbers is None else None
+        present = column.drop_null()
+        self._numbers = _Sorted(_numbers(present)) if _is_number(column.type) else None
+        self._others = present.unique() if self._numbers is None else None
 
     def __len__(self) -> int:
-        return len(self._others if self._numbers is None else self._numbers)
+        return len(self._others if self._numbers is None else self._numbers.values)
 
     def codes(self, column: pa.Array) -> Numbers:
-        if self._numbers is None:
-            return pc.index_in(column, value_set=self._others).fill_null(-1).to_numpy(zero_copy_only=False).astype(np.int64)
-        wanted = _numbers(column)
-        if not len(wanted) or not len(self._numbers):
-            return np.full(len(column), -1, np.int64)
-        low, high = int(wanted.min()), int(wanted.max())
-        first, last = np.searchsorted(self._numbers, low), np.searchsorted(self._numbers, high, side="right")
-        own = self._numbers[first:last]  # few are searched sooner than many
-        codes = _from_list(own - low, wanted - low, high - low + 1) if high - low < DENSE * len(wanted) else _searched(own, wanted)
-        if column.null_count:
-            codes[column.is_null().to_numpy(zero_copy_only=False)] = -1
-        codes[codes >= 0] += first
+        codes = np.full(len(column), -1, np.int64)
+        rows, places = self.find(column)
+        codes[rows] = places
         return codes
 
+    def find(self, column: pa.Array) -> tuple[Numbers, Numbers]:
+        """Rows of a column that have one of the values, and its place."""
+        if self._numbers is None:
+            places = pc.index_in(column, value_set=self._others)
+            found = np.flatnonzero(places.is_valid().to_numpy(zero_copy_only=False))
+            return found, places.drop_null().to_numpy().astype(np.int64)
+        rows, at = self._numbers.find(_numbers(column))
+        if column.null_count:
+            valid = column.is_valid().to_numpy(zero_copy_only=False)[rows]
+            rows, at = rows[valid], at[valid]
+        return rows, at
 
-def _from_list(own: Numbers, wanted: Numbers, count: int) -> Numbers:
-    """Places of the wanted in `own`, both of them from 0 to `count`: a list of all places answers ten times as fast as a search."""
-    places = np.full(count, -1, np.int32)
-    places[own] = np.arange(len(own), dtype=np.int32)
-    return places[wanted].astype(np.int64)
 
+class _Sorted:
+    """Distinct numbers in order. Most that are asked for are none of them, which a list of flags by hash tells sooner than a search."""
 
-def _searched(own: Numbers, wanted: Numbers) -> Numbers:
-    if not len(own):
-        return np.full(len(wanted), -1, np.int64)
-    at = np.searchsorted(own, wanted)
-    at[at == len(own)] = 0
-    at[own[at] != wanted] = -1
-    return at
+    def __init__(self, numbers: Numbers) -> None:
+        self.values = _distinct(numbers)
+        bits = max(len(self.values) * FLAGS_PER_NUMBER, 2).bit_length()
+        self._shift = np.uint64(64 - bits)
+        self._flags = np.zeros(2**bits, dtype=bool)
+        self._flags[self._hashes(self.values)] = True
+
+    def find(self, wanted: Numbers) -> tuple[Numbers, Numbers]:
+        rows = np.flatnonzero(self._flags.take(self._hashes(wanted), mode="clip"))
+        if not len(rows):
+            return rows, rows
+        order = np.argsort(wanted[rows])  # so that one search is near the next
+        asked = wanted[rows][order]
+        at = np.searchsorted(self.values, asked)
+        at[at == len(self.values)] = 0
+        places = np.where(self.values[at] == asked, at, -1)
+        places[order] = places.copy()
+        return rows[places >= 0], places[places >= 0]
+
+    def _hashes(self, numbers: Numbers) -> Numbers:
+        return ((numbers.view(np.uint64) * SPREAD) >> self._shift).view(np.int64)
 
 
 def _distinct(numbers: Numbers) -> Numbers:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -12,9 +13,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyiceberg.io import FileIO
 from pyiceberg.schema import Schema
+from pyiceberg.types import TimestampType, TimestamptzType
 
+from lakewright.format.data_file import DataFile
 from lakewright.format.lineage import ROW_ID_NAME
 from lakewright.keys.at_hand.key_codes import KeyPlaces, Numbers
+from lakewright.keys.index.ranges import bounds, comparable
 from lakewright.plan.delta import DeltaPlan, TargetFile
 from lakewright.read.arrow_scan import DeletedRows
 from lakewright.read.prune import optional_schema
@@ -23,26 +27,45 @@ from lakewright.write.delta_here import threads_for
 from lakewright.write.source_file import SourceFile
 
 Flags = np.ndarray[Any, np.dtype[np.bool_]]
+ROWS_AT_ONCE = 262_144
+NONE: Numbers = np.empty(0, np.int64)
 
 @dataclass(frozen=True)
 class Wanted:
-    """What is read of the table: its key columns, and for the rows found the columns that order records."""
+    """The keys to find, what records are ordered by, and the columns of the table for both."""
 
     places: KeyPlaces
-    key: Schema
-    order: Schema
+    order: Sequence[pa.Array]
+    key_columns: Schema
+    order_columns: Schema
     has_row_ids: bool
+
+    @cached_property
+    def least_order(self) -> Any:
+        """What no record is before, as bounds of files are compared; None where that cannot be told."""
+        if len(self.order) != 1 or self.order[0].null_count or not len(self.order[0]):
+            return None
+        kind, least = self.order_columns.fields[0].field_type, pc.min(self.order[0])
+        return comparable(least.cast(pa.int64()).as_py() if isinstance(kind, TimestampType | TimestamptzType) else least.as_py(), kind)
+
+    def is_newer(self, file: DataFile) -> bool:
+        """Whether all rows of a file are before every record, as its bounds say: then none has to be asked."""
+        if not self.order:
+            return True
+        field = self.order_columns.fields[0]
+        found = bounds(file, field.field_id, field.field_type) if self.least_order is not None else None
+        return found is not None and bool(found[1] <= self.least_order)
 
 
 @dataclass(frozen=True)
 class Matches:
-    """Live rows that have a key of the batch: the number of their target, their place in its file, their record, and what they are ordered by."""
+    """Live rows that have a key of the batch: the number of their target, their place in its file, their record, and whether that is not late."""
 
     targets: Numbers
     positions: Numbers
     records: Numbers
     row_ids: pa.Array
-    order: tuple[pa.Array, ...]
+    is_fresh: Flags
 
     def __len__(self) -> int:
         return len(self.positions)
@@ -58,23 +81,37 @@ def find_rows(io: FileIO, plan: DeltaPlan, wanted: Wanted) -> Matches:
     deletes.load(target.file.scan for target in plan.files)
     with ThreadPoolExecutor(threads_for(plan.write.data_prefix)) as pool:
         found = pool.map(lambda numbered: list(_in_file(io, plan, *numbered, wanted, deletes)), enumerate(plan.files))
-        return _joined([matches for of_file in found for matches in of_file], wanted)
+        return _joined([matches for of_file in found for matches in of_file])
 
 
 def _in_file(io: FileIO, plan: DeltaPlan, number: int, target: TargetFile, wanted: Wanted, deletes: DeletedRows) -> Iterator[Matches]:
-    key_types, order_types = file_schema(wanted.key), file_schema(wanted.order)
     with SourceFile(io, plan, target, deletes) as source:
         for group, start in source.groups():
-            rows, records = wanted.places.find(source.whole_columns(group, wanted.key, key_types).columns)
-            if not len(rows):
-                continue
-            gone = source.deleted_in(group, start)
-            if len(gone):
+            rows, records = _in_group(source, group, wanted)
+            if len(rows) and len(gone := source.deleted_in(group, start)):
                 live = ~np.isin(rows, gone)
                 rows, records = rows[live], records[live]
             if len(rows):
-                order = source.rows_at(group, rows, wanted.order, order_types).columns if wanted.order.fields else []
-                yield Matches(np.full(len(rows), number), rows + start, records, _row_ids(source, group, rows, start, wanted), tuple(order))
+                yield Matches(np.full(len(rows), number), rows + start, records, _row_ids(source, group, rows, start, wanted), _fresh(source, group, rows, records, wanted))
+
+
+def _in_group(source: SourceFile, group: int, wanted: Wanted) -> tuple[Numbers, Numbers]:
+    """Rows of a row group that have a key of the batch, and their records, in pieces, so that memory is used again."""
+    types, at = file_schema(wanted.key_columns), 0
+    rows, records = [NONE], [NONE]
+    for batch in source.pieces(group, wanted.key_columns, types, ROWS_AT_ONCE):
+        found, whose = wanted.places.find(batch.columns)
+        rows.append(found + at)
+        records.append(whose)
+        at += batch.num_rows
+    return np.concatenate(rows), np.concatenate(records)
+
+
+def _fresh(source: SourceFile, group: int, rows: Numbers, records: Numbers, wanted: Wanted) -> Flags:
+    if wanted.is_newer(source.data_file):
+        return np.ones(len(rows), dtype=bool)
+    old = source.rows_at(group, rows, wanted.order_columns, file_schema(wanted.order_columns))
+    return is_not_late([column.take(pa.array(records)) for column in wanted.order], old.columns, len(rows))
 
 
 def _row_ids(source: SourceFile, group: int, rows: Numbers, start: int, wanted: Wanted) -> pa.Array:
@@ -86,13 +123,10 @@ def _row_ids(source: SourceFile, group: int, rows: Numbers, start: int, wanted: 
     return pc.coalesce(stored, given)
 
 
-def _joined(parts: list[Matches], wanted: Wanted) -> Matches:
-    def numbers(of: list[Numbers]) -> Numbers:
-        return np.concatenate([np.empty(0, np.int64), *of])
-
-    order = tuple(pa.concat_arrays([pa.array([], kind), *(part.order[n] for part in parts)]) for n, kind in enumerate(file_schema(wanted.order).types))
+def _joined(parts: list[Matches]) -> Matches:
+    targets, positions, records = (np.concatenate([NONE, *(getattr(part, name) for part in parts)]) for name in ("targets", "positions", "records"))
     row_ids = pa.concat_arrays([pa.array([], pa.int64()), *(part.row_ids for part in parts)])
-    return Matches(numbers([p.targets for p in parts]), numbers([p.positions for p in parts]), numbers([p.records for p in parts]), row_ids, order)
+    return Matches(targets, positions, records, row_ids, np.concatenate([np.empty(0, dtype=bool), *(part.is_fresh for part in parts)]))
 
 
 def is_not_late(new: Sequence[pa.Array], old: Sequence[pa.Array], count: int) -> Flags:

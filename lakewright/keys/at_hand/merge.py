@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 from lakewright.commit.change import SERIALIZABLE
 from lakewright.format.transforms import partition_values
 from lakewright.keys.at_hand.key_codes import Numbers
-from lakewright.keys.at_hand.lookup import Flags, Matches, Wanted, columns_of, find_rows, is_not_late
+from lakewright.keys.at_hand.lookup import Flags, Matches, Wanted, columns_of, find_rows
 from lakewright.keys.at_hand.records import KeyedRecords, in_file_types
 from lakewright.keys.combine import DELETED
 from lakewright.keys.definition import Definition
@@ -99,7 +99,8 @@ class _Merge:
     @cached_property
     def matches(self) -> Matches:
         schema, at_hand = self.context.schema, self.at_hand
-        wanted = Wanted(at_hand.records.places, columns_of(schema, at_hand.key_names), columns_of(schema, at_hand.order_names), self.context.has_row_ids)
+        order = in_file_types(at_hand.table, at_hand.order_names, schema)
+        wanted = Wanted(at_hand.records.places, order, columns_of(schema, at_hand.key_names), columns_of(schema, at_hand.order_names), self.context.has_row_ids)
         return find_rows(self.context.state.io, self.plan, wanted)
 
     def delta(self) -> pa.Table:
@@ -123,9 +124,7 @@ class _Merge:
         """What becomes of each row that is matched, and by which clause; -1 where by none."""
         matches, request = self.matches, self.request
         actions, clauses = np.full(len(matches), MATCH), np.full(len(matches), -1)
-        new = [column.take(pa.array(matches.records)) for column in in_file_types(self.at_hand.table, self.at_hand.order_names, self.context.schema)]
-        fresh = is_not_late(new, matches.order, len(matches))
-        deleted = self._deleted[matches.records]
+        fresh, deleted = matches.is_fresh, self._deleted[matches.records]
         if (delete := self._clause(Then.DELETE)) >= 0:
             gone = fresh & deleted if request.clauses[delete].condition is not None else np.ones(len(matches), dtype=bool)
             actions[gone], clauses[gone] = DELETE, delete

@@ -55,12 +55,12 @@ class RangeIndex:
         field = context.schema.find_field(column)
         if source.count > (MOST_TEXTS if isinstance(field.field_type, StringType) else MOST_NUMBERS):
             return files
-        bounds = [_bounds(f.data_file, field.field_id, field.field_type) for f in files]
+        told = [bounds(f.data_file, field.field_id, field.field_type) for f in files]
         least, greatest = (comparable(value, field.field_type) for value in source.ranges[column] or ())
-        if not _may_leave_out(bounds, least, greatest):
+        if not _may_leave_out(told, least, greatest):
             return files
         keys = _sorted_keys(source.collected([column]).column(0), field.field_type)
-        return [f for f, found in zip(files, bounds, strict=True) if found is None or _any_between(keys, *found)]
+        return [f for f, found in zip(files, told, strict=True) if found is None or _any_between(keys, *found)]
 
     def _by_filters(self, context: RowContext, source: MergeSource, files: Sequence[FileScan]) -> Sequence[FileScan]:
         """Files whose bloom filters do not rule every key out. With many keys some is always taken for present, so only a few are asked for."""
@@ -99,7 +99,7 @@ def _values(column: pa.ChunkedArray, kind: IcebergType) -> list[Any]:
     return list((column.cast(pa.int32()) if isinstance(kind, DateType) else column).to_pylist())
 
 
-def _bounds(file: DataFile, field_id: int, kind: IcebergType) -> tuple[Any, Any] | None:
+def bounds(file: DataFile, field_id: int, kind: IcebergType) -> tuple[Any, Any] | None:
     """Lower and upper bound; None if one is missing. Long bounds of texts are cut, the upper ones upwards. Numbers may be of a narrower type."""
     low, high = file.lower_bounds.get(field_id), file.upper_bounds.get(field_id)
     if low is None or high is None:

@@ -1,0 +1,174 @@
+"""Small batches that the driver looks up and writes itself: the same rows as by Spark's tasks, whatever the key is of, and Spark's tasks where they do better."""
+
+from __future__ import annotations
+
+from datetime import UTC, date, datetime
+from decimal import Decimal
+from typing import Any
+
+import pytest
+
+from lakewright.errors import DuplicateKey, NullInRequiredColumn, NullKey
+from lakewright.keys.at_hand import key_codes, merge
+from lakewright.lake import Lake
+from lakewright.rows import execute
+from lakewright.rows import merge as by_spark
+from lakewright.table import Table
+from lakewright.write import delta_here
+from tests.keys.kit import keyed, records, rows
+
+MODES = pytest.mark.parametrize("mode", ["copy-on-write", "merge-on-read"])
+IN_TASKS = {"driver_batch_size_bytes": 0}
+COUNTED = tuple(f"lakewright.{what}" for what in ("records", "rows-deleted", "rows-updated", "rows-inserted", "clause"))
+KEYS: dict[str, tuple[str, list[Any]]] = {
+    "int": ("int", [-5, 0, 7, 2**31 - 1, 11, -(2**31)]),
+    "bigint": ("bigint", [-5, 0, 2**62, 2**63 - 1, -(2**63), 11]),
+    "text": ("string", ["", "a", "ä", "z" * 40, "z" * 41, "\U0001f600"]),
+    "date": ("date", [date(1969, 12, 31), date(1970, 1, 1), date(2024, 2, 29), date(9999, 12, 31), date(1, 1, 1), date(2000, 1, 1)]),
+    "time": ("timestamp", [datetime(1969, 12, 31, 23, 59, 59, 999999, UTC), datetime(2024, 1, 1, tzinfo=UTC), *(datetime(2024, 1, 1, 0, 0, n, n, UTC) for n in range(1, 5))]),
+    "local time": ("timestamp_ntz", [datetime(1969, 12, 31), *(datetime(2024, 1, 1, 0, 0, n, n) for n in range(5))]),
+    "decimal": ("decimal(30,2)", [Decimal(n) / 100 for n in (-1, 0, 1, 10**27, -(10**27), 5)]),
+    "bytes": ("binary", [b"", b"\x00", b"\xff\x00", b"abc", b"abd", b"\x00\x00"]),
+}
+
+
+def twins(lake: Lake, schema: str, **how: Any) -> tuple[Table, Table]:
+    return keyed(lake, schema, **how), keyed(lake, schema, **how)
+
+
+def both(tables: tuple[Table, Table], operation: str, lake: Lake, batch: list[tuple[Any, ...]], schema: str, **how: Any) -> None:
+    """The same to both, to one of them at hand, to the other in tasks: they must be alike in rows and in what the commit counts."""
+    told = [getattr(table, operation)(records(lake, *batch, schema=schema), **how, **where) for table, where in zip(tables, ({}, IN_TASKS), strict=True)]
+    alike = [rows(table) for table in tables]
+    assert alike[0] == alike[1]
+    counts = [{name: value for name, value in commit.summary.items() if name.startswith(COUNTED)} for commit in told]
+    assert counts[0] == counts[1]
+
+
+@pytest.fixture
+def at_hand(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """What was planned at hand, and what by Spark."""
+    told: list[str] = []
+    for module, name, what in ((by_spark, "_joined_by_spark", "joined by Spark"), (execute, "materialise_here", "at hand"), (delta_here, "materialise", "written by tasks")):
+        real = getattr(module, name)
+        monkeypatch.setattr(module, name, lambda *given, real=real, what=what: told.append(what) or real(*given))
+    return told
+
+
+@pytest.mark.feature("H2", "H4")
+@MODES
+@pytest.mark.parametrize("kind", KEYS)
+def test_keys_of_every_type_are_found_as_spark_finds_them(lake: Lake, mode: str, kind: str) -> None:
+    sql, (a, b, c, d, e, f) = KEYS[kind]
+    schema = f"id {sql}, v int, at int, gone boolean"
+    tables = twins(lake, f"id {sql}, v int, at int", properties={"write.merge.mode": mode})
+    both(tables, "upsert", lake, [(a, 1, 5, False), (b, 1, 5, False), (c, 1, None, False), (d, 1, 5, False)], schema, delete_when="gone")
+    both(tables, "upsert", lake, [(a, 2, 4, False), (b, 2, 5, False), (c, 2, 0, False), (e, 2, 1, False), (e, 3, 1, False), (f, 2, 1, True), (d, 9, 4, True)], schema, delete_when="gone")
+    both(tables, "upsert", lake, [(a, 3, None, False), (c, 3, None, False), (d, 0, 5, True), (f, 1, 1, False)], schema, delete_when="gone")
+    both(tables, "delete_keys", lake, [(e,), (d,)], f"id {sql}")
+    both(tables, "insert", lake, [(e, 7, 7), (a, 7, 7)], f"id {sql}, v int, at int", drop_duplicates=True)
+
+
+@pytest.mark.feature("H2")
+@MODES
+@pytest.mark.parametrize("partition_by", [["region"], ["bucket(4, id)"], ["day(seen)", "truncate(1, region)"]], ids=str)
+def test_keys_of_several_columns_and_orders_of_several(lake: Lake, mode: str, partition_by: list[str]) -> None:
+    schema = "id bigint, name string, region string, seen timestamp, x int, y string"
+    tables = twins(lake, schema, key=["id", "name"], ordering=["x", "y"], partition_by=partition_by, properties={"write.merge.mode": mode})
+
+    def row(n: int, region: str, x: int | None, y: str | None) -> tuple[Any, ...]:
+        return (n, "ab"[n % 2], region, datetime(2024, 1, 1 + n % 3, tzinfo=UTC), x, y)
+
+    both(tables, "upsert", lake, [row(n, "eu", 1, "m") for n in range(8)], schema)
+    changes = [row(0, "us", 1, "a"), row(1, "us", 1, "z"), row(2, "us", None, "z"), row(3, "eu", 2, None), row(4, "eu", 1, None), row(5, "eu", 1, "m"), (6, "b", "eu", None, 1, "m"), row(9, "us", 1, "m")]
+    both(tables, "upsert", lake, changes, schema)
+    assert len(rows(tables[0])) == 10
+
+
+@MODES
+@pytest.mark.parametrize("version", [2, 3])
+def test_rows_are_found_where_files_differ_from_the_table(lake: Lake, mode: str, version: int) -> None:
+    """Keys of a narrower type and under an older name, deleted rows, and an ordering column that the first files do not have."""
+    tables = twins(lake, "old int, v int", key=["old"], ordering=[], format_version=version, properties={"write.merge.mode": mode, "write.delete.mode": "merge-on-read"})
+    both(tables, "upsert", lake, [(n, 1) for n in range(8)], "old int, v int")
+    for table in tables:
+        table.delete("old in (2, 5)")
+        table.evolve_schema(promote={"old": "bigint"})
+        table.evolve_schema(add={"at": "int"})
+        table.set_properties({"lakewright.ordering": "at"})
+    both(tables, "upsert", lake, [(1, 2, 1), (2, 2, 1), (3, 2, None), (2**40, 2, 1)], "old bigint, v int, at int")
+    both(tables, "upsert", lake, [(1, 3, 0), (3, 3, 0), (2**40, 3, None)], "old bigint, v int, at int")
+    both(tables, "delete_keys", lake, [(5,), (6,), (1,)], "old bigint")
+
+
+@pytest.mark.feature("H2")
+@MODES
+def test_rows_keep_their_ids(lake: Lake, mode: str) -> None:
+    table = keyed(lake, partition_by=["region"], properties={"write.merge.mode": mode})
+    known: dict[int, int] = {}
+    for n, region in enumerate(("eu", "us", "eu", "us")):
+        table.upsert(records(lake, *((i, region, float(n), n) for i in range(n, n + 4))))
+        found = {row["id"]: row["_row_id"] for row in table.read(metadata=True).collect()}
+        assert {i: found[i] for i in known} == known and len(set(found.values())) == n + 4
+        known = found
+
+
+@MODES
+def test_no_task_is_needed(lake: Lake, at_hand: list[str], mode: str) -> None:
+    table = keyed(lake, properties={"write.merge.mode": mode})
+    table.upsert(records(lake, (1, "eu", 1.0, 1), (2, "us", 2.0, 1)))
+    table.upsert(lake.spark.sql("select 2L as id, 'eu' as region, 3.0D as fare, 2 as at"))
+    assert rows(table) == [(1, "eu", 1.0, 1), (2, "eu", 3.0, 2)] and at_hand == ["at hand"]
+
+
+@MODES
+@pytest.mark.parametrize(
+    ("module", "name", "then"),
+    [(merge, "MOST_KEY_BYTES", ["joined by Spark"]), (key_codes, "MOST_CODES", ["joined by Spark"]), (delta_here, "MOST_REWRITTEN", ["at hand", "written by tasks"])],
+    ids=["many keys to read", "too many combinations", "large files to rewrite"],
+)
+def test_what_is_much_is_left_to_tasks(lake: Lake, monkeypatch: pytest.MonkeyPatch, at_hand: list[str], mode: str, module: Any, name: str, then: list[str]) -> None:
+    table = keyed(lake, key=["id", "region"], properties={"write.merge.mode": mode})
+    table.upsert(records(lake, (1, "eu", 1.0, 1), (2, "us", 2.0, 1)))
+    monkeypatch.setattr(module, name, 0)
+    table.upsert(records(lake, (2, "us", 3.0, 2), (2, "us", 4.0, 3), (3, "eu", 3.0, 1)))
+    assert rows(table) == [(1, "eu", 1.0, 1), (2, "us", 4.0, 3), (3, "eu", 3.0, 1)]
+    assert at_hand == (["at hand"] if name == "MOST_REWRITTEN" and mode == "merge-on-read" else then)
+
+
+def test_a_batch_that_is_larger_than_it_seemed_is_left_to_tasks(lake: Lake, monkeypatch: pytest.MonkeyPatch, at_hand: list[str]) -> None:
+    table = keyed(lake)
+    table.upsert(records(lake, (1, "eu", 1.0, 1)))
+    batch = records(lake, (1, "eu", 2.0, 2), (2, "us", 2.0, 1))
+
+    def refused(*_: Any) -> Any:
+        raise RuntimeError("Total size of serialized results of 3 tasks is bigger than spark.driver.maxResultSize")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(type(batch), "toArrow", refused)
+        table.upsert(batch)
+    assert rows(table) == [(1, "eu", 2.0, 2), (2, "us", 2.0, 1)] and at_hand == ["joined by Spark"]
+
+
+@pytest.mark.parametrize("where", [{}, IN_TASKS], ids=["at hand", "in tasks"])
+def test_bad_records_are_told_alike(lake: Lake, where: dict[str, int]) -> None:
+    table = keyed(lake, "id bigint, v int not null, at int")
+    table.upsert(records(lake, (1, 1, 1), schema="id bigint, v int, at int"))
+    for error, batch, operation, how in (
+        (NullKey, [(None, 1, 1)], "upsert", {}),
+        (NullInRequiredColumn, [(2, None, 1)], "upsert", {}),
+        (NullInRequiredColumn, [(1, None, 2)], "upsert", {}),
+        (DuplicateKey, [(1, 5, 5)], "insert", {}),
+        (DuplicateKey, [(2, 5, 5), (2, 6, 6)], "upsert", {"combine_before": False}),
+    ):
+        with pytest.raises(error) as caught:
+            getattr(table, operation)(records(lake, *batch, schema="id bigint, v int, at int"), **how, **where)
+        assert caught.value.table == table.name
+    assert rows(table) == [(1, 1, 1)] and len(table.history().collect()) == 1
+
+
+def test_a_batch_without_records_changes_nothing(lake: Lake) -> None:
+    table = keyed(lake)
+    table.upsert(records(lake, (1, "eu", 1.0, 1)))
+    assert table.upsert(records(lake, schema="id bigint, region string, fare double, at int")).nothing_written
+    assert rows(table) == [(1, "eu", 1.0, 1)]
