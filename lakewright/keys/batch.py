@@ -57,7 +57,6 @@ def read_batch(
     may_be_at_hand: bool = False,
 ) -> Batch:
     """Read the records. Raises NullKey, and DuplicateKey where duplicates are not to be combined."""
-    from pyspark.sql import functions as F
 
     rows = _typed(df, fitted, definition, engine, delete_when)
     columns, has_deletes = tuple(a.field.name for a in fitted.columns), delete_when is not None

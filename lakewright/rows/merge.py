@@ -8,7 +8,7 @@ match are then those whose number did not come out of the join.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property, reduce
 from typing import TYPE_CHECKING
@@ -25,7 +25,7 @@ from lakewright.plan.project import assigned_value
 from lakewright.plan.request import Clause, RowRequest, Then, When
 from lakewright.plan.types import spark_type
 from lakewright.quoting import quoted
-from lakewright.read.scan import FileScan, plan_scan
+from lakewright.read.scan import plan_scan
 from lakewright.rows.expressions import assignments, condition_of, explaining, require_deterministic
 from lakewright.rows.kept import kept
 from lakewright.rows.matches import require_new

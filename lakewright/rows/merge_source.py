@@ -57,7 +57,8 @@ class Index(Protocol):
 class AtHand(Protocol):
     """Source rows in this process, as a table, and what finds their matches without Spark."""
 
-    table: pa.Table
+    @property
+    def table(self) -> pa.Table: ...
 
     def planned(self, context: RowContext, request: RowRequest, source: MergeSource) -> RowPlan | None:
         """None where Spark would do better."""

@@ -96,5 +96,5 @@ def test_a_driver_that_is_killed_before_its_commit_is_rolled_back_by_the_next_wr
     time.sleep(2 * LEASE)
     for _ in range(2):
         table.upsert(batch, token="batch-7")
-    assert dict((i, v) for i, _, v in rows(table)) == {**{i: 1 for i in range(6)}, 1: 7, 9: 9}
+    assert {i: v for i, _, v in rows(table)} == {**dict.fromkeys(range(6), 1), 1: 7, 9: 9}
     assert not strays & data_files(tmp_path)

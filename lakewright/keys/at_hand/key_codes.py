@@ -86,7 +86,7 @@ class _Values:
         self._others = present.unique() if self._numbers is None else None
 
     def __len__(self) -> int:
-        return len(self._others if self._numbers is None else self._numbers.values)
+        return len(self._others) if self._others is not None else len(self._numbers.values if self._numbers else ())
 
     def codes(self, column: pa.Array) -> Numbers:
         codes = np.full(len(column), -1, np.int64)
@@ -140,7 +140,7 @@ def _distinct(numbers: Numbers) -> Numbers:
 
 
 def _is_number(kind: pa.DataType) -> bool:
-    return pa.types.is_integer(kind) or pa.types.is_date32(kind) or pa.types.is_timestamp(kind)
+    return any(is_kind(kind) for is_kind in (pa.types.is_integer, pa.types.is_date32, pa.types.is_timestamp))
 
 
 def _numbers(column: pa.Array) -> Numbers:

@@ -19,7 +19,7 @@ from lakewright.format.data_file import DataFile
 from lakewright.format.lineage import ROW_ID_NAME
 from lakewright.keys.at_hand.key_codes import KeyPlaces, Numbers
 from lakewright.keys.index.ranges import bounds, comparable
-from lakewright.plan.delta import DeltaPlan, TargetFile
+from lakewright.plan.delta import DeltaPlan
 from lakewright.read.arrow_scan import DeletedRows
 from lakewright.read.prune import optional_schema
 from lakewright.write.arrow_rows import file_schema
@@ -80,12 +80,12 @@ def find_rows(io: FileIO, plan: DeltaPlan, wanted: Wanted) -> Matches:
     deletes = DeletedRows(io, plan.read)
     deletes.load(target.file.scan for target in plan.files)
     with ThreadPoolExecutor(threads_for(plan.write.data_prefix)) as pool:
-        found = pool.map(lambda numbered: list(_in_file(io, plan, *numbered, wanted, deletes)), enumerate(plan.files))
+        found = pool.map(lambda number: list(_in_file(io, plan, number, wanted, deletes)), range(len(plan.files)))
         return _joined([matches for of_file in found for matches in of_file])
 
 
-def _in_file(io: FileIO, plan: DeltaPlan, number: int, target: TargetFile, wanted: Wanted, deletes: DeletedRows) -> Iterator[Matches]:
-    with SourceFile(io, plan, target, deletes) as source:
+def _in_file(io: FileIO, plan: DeltaPlan, number: int, wanted: Wanted, deletes: DeletedRows) -> Iterator[Matches]:
+    with SourceFile(io, plan, plan.files[number], deletes) as source:
         for group, start in source.groups():
             rows, records = _in_group(source, group, wanted)
             if len(rows) and len(gone := source.deleted_in(group, start)):
