@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 PARTITION_OVERWRITE_MODE = "spark.sql.sources.partitionOverwriteMode"
 TIME_ZONE = "spark.sql.session.timeZone"
 GIB = 1024**3
-UNKNOWN_BYTES = 2**60
+UNKNOWN_BYTES = 2**50
 
 SQL_SETTINGS: Mapping[str, str] = {
     "spark.sql.parquet.fieldId.read.enabled": "true",

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial, reduce
 from operator import or_
@@ -14,7 +13,7 @@ import pyarrow.compute as pc
 from pyiceberg.schema import Schema
 
 from lakewright.errors import ColumnNotFound, DuplicateKey, NullKey
-from lakewright.keys.at_hand.key_codes import KeyCodes, TooManyKeys
+from lakewright.keys.at_hand.key_codes import KeyCodes
 from lakewright.keys.at_hand.merge import RecordsAtHand
 from lakewright.keys.at_hand.records import brought_here, combined, in_file_types, nulls_in
 from lakewright.keys.combine import DELETED, RESET, combine
@@ -60,14 +59,10 @@ def read_batch(
 
     rows = _typed(df, fitted, definition, engine, delete_when)
     columns, has_deletes = tuple(a.field.name for a in fitted.columns), delete_when is not None
-    held = partial(_held, rows, definition)
-    if not may_be_at_hand:
-        return _in_spark(held(), columns, definition, engine, options, has_deletes, combine_before, index)
-    here = brought_here(rows, held, options[DRIVER_BATCH_SIZE])
+    held = partial(_held, definition=definition)
+    here = brought_here(rows, held, options[DRIVER_BATCH_SIZE]) if may_be_at_hand else held(rows)
     if isinstance(here, pa.Table):
-        with suppress(TooManyKeys):
-            return _at_hand(here, rows, columns, definition, has_deletes, combine_before, index)
-        here = held()
+        return _at_hand(here, rows, columns, definition, has_deletes, combine_before, index)
     return _in_spark(here, columns, definition, engine, options, has_deletes, combine_before, index)
 
 

@@ -88,8 +88,11 @@ class DeletedRows:
         self._values: dict[str, set[tuple[Any, ...]]] = {}
 
     def load(self, files: Iterable[FileScan]) -> None:
-        """Read ahead what says which positions of these files are deleted."""
-        self._positions.load(files)
+        """Read ahead what says which rows of these files are deleted."""
+        scans = list(files)
+        self._positions.load(scans)
+        for scan in scans:
+            self.values(scan)
 
     def positions(self, scan: FileScan) -> Positions:
         """Positions deleted in a file, sorted."""

@@ -12,7 +12,8 @@ from urllib.parse import urlparse
 import numpy as np
 import pyarrow as pa
 
-from lakewright.plan.delta import COPY_ON_WRITE, FILE, DeltaPlan
+from lakewright.plan.delta import ACTION, CLAUSE, COPY_ON_WRITE, FILE, POSITION, ROW_ID, DeltaPlan, value_column
+from lakewright.plan.types import spark_type
 from lakewright.write.delta_messages import DeltaMessage, Materialised, joined
 from lakewright.write.delta_task import materialise_batches
 from lakewright.write.delta_write import materialise, tasks_of_files
@@ -20,6 +21,7 @@ from lakewright.write.engine import writing
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+    from pyspark.sql.types import StructType
 
 MOST_REWRITTEN = 32 * 1024 * 1024
 ROWS_PER_TASK = 10_000
@@ -30,7 +32,9 @@ REMOTE_THREADS = 8
 def materialise_here(spark: SparkSession, plan: DeltaPlan, delta: pa.Table) -> Materialised:
     """Carry out a delta whose rows are sorted by file and position. If that fails nothing is left, and a typed error says why."""
     if _is_much(plan, delta):
-        return materialise(plan, spark.createDataFrame(delta))
+        with writing(plan.write, spark, {}):
+            rows = spark.createDataFrame(delta, _spark_schema(plan))
+        return materialise(plan, rows)
     began = time.time()
     with writing(plan.write, spark, {}):
         tasks = _tasks(plan, delta)
@@ -55,6 +59,15 @@ def _is_much(plan: DeltaPlan, delta: pa.Table) -> bool:
         return False
     touched = [plan.files[number] for number in np.unique(delta.column(FILE).to_numpy()) if number >= 0]
     return any(target.row_groups for target in touched) or sum(target.file.scan.data_file.file_size_in_bytes for target in touched) > MOST_REWRITTEN
+
+
+def _spark_schema(plan: DeltaPlan) -> StructType:
+    """Said, since Spark would take times without a zone for times of its own."""
+    from pyspark.sql.types import IntegerType, LongType, StructField, StructType
+
+    kinds = {FILE: IntegerType(), POSITION: LongType(), ACTION: IntegerType(), CLAUSE: IntegerType(), ROW_ID: LongType()}
+    values = {value_column(i): spark_type(plan.write.schema.find_field(i).field_type, nullable=True) for i in plan.values}
+    return StructType([StructField(name, kind, True) for name, kind in {**kinds, **values}.items()])
 
 
 def _tasks(plan: DeltaPlan, delta: pa.Table) -> list[pa.Table]:

@@ -140,5 +140,6 @@ def new_values(rows: pa.RecordBatch, fields: Schema, target: pa.Schema, table: s
 
 
 def _numbers(rows: pa.RecordBatch, name: str) -> Positions:
-    numbers: Positions = rows.column(name).to_numpy(zero_copy_only=False).astype(np.int64, copy=False)
+    column = rows.column(name)
+    numbers: Positions = (column.fill_null(-1) if column.null_count else column).to_numpy(zero_copy_only=False).astype(np.int64, copy=False)
     return numbers

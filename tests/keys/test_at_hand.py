@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 
 from lakewright.errors import DuplicateKey, NullInRequiredColumn, NullKey
-from lakewright.keys.at_hand import key_codes, merge
+from lakewright.keys.at_hand import merge
+from lakewright.keys.at_hand import records as records_at_hand
 from lakewright.lake import Lake
 from lakewright.rows import execute
 from lakewright.rows import merge as by_spark
@@ -124,8 +125,8 @@ def test_no_task_is_needed(lake: Lake, at_hand: list[str], mode: str) -> None:
 @MODES
 @pytest.mark.parametrize(
     ("module", "name", "then"),
-    [(merge, "MOST_KEY_BYTES", ["joined by Spark"]), (key_codes, "MOST_CODES", ["joined by Spark"]), (delta_here, "MOST_REWRITTEN", ["at hand", "written by tasks"])],
-    ids=["many keys to read", "too many combinations", "large files to rewrite"],
+    [(merge, "MOST_KEY_BYTES", ["joined by Spark"]), (records_at_hand, "MOST_GROWTH", ["joined by Spark"]), (delta_here, "MOST_REWRITTEN", ["at hand", "written by tasks"])],
+    ids=["many keys to read", "more bytes than estimated", "large files to rewrite"],
 )
 def test_what_is_much_is_left_to_tasks(lake: Lake, monkeypatch: pytest.MonkeyPatch, at_hand: list[str], mode: str, module: Any, name: str, then: list[str]) -> None:
     table = keyed(lake, key=["id", "region"], properties={"write.merge.mode": mode})
@@ -148,6 +149,31 @@ def test_a_batch_that_is_larger_than_it_seemed_is_left_to_tasks(lake: Lake, monk
         patched.setattr(type(batch), "toArrow", refused)
         table.upsert(batch)
     assert rows(table) == [(1, "eu", 2.0, 2), (2, "us", 2.0, 1)] and at_hand == ["joined by Spark"]
+
+
+@MODES
+def test_a_default_of_the_ordering_column_counts_for_rows_before_it(lake: Lake, mode: str) -> None:
+    tables = twins(lake, "id bigint, v int", ordering=[], properties={"write.merge.mode": mode})
+    both(tables, "upsert", lake, [(n, 1) for n in range(4)], "id bigint, v int")
+    for table in tables:
+        table.evolve_schema(add={"ver": "int"}, defaults={"ver": 5})
+        table.set_properties({"lakewright.ordering": "ver"})
+    both(tables, "upsert", lake, [(1, 2, 3), (2, 2, 5), (3, 2, None)], "id bigint, v int, ver int")
+    assert [row[:2] for row in rows(tables[0])] == [(0, 1), (1, 1), (2, 2), (3, 1)]
+
+
+def test_times_without_a_zone_stay_what_they_are_on_their_way_to_tasks(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
+    noon = datetime(2024, 7, 1, 12)
+    table = keyed(lake, "id bigint, t timestamp_ntz, at int", properties={"write.merge.mode": "copy-on-write"})
+    table.upsert(records(lake, (1, noon, 1), schema="id bigint, t timestamp_ntz, at int"))
+    monkeypatch.setattr(delta_here, "MOST_REWRITTEN", 0)
+    before = lake.spark.conf.get("spark.sql.session.timeZone")
+    lake.spark.conf.set("spark.sql.session.timeZone", "America/New_York")
+    try:
+        table.upsert(records(lake, (1, noon, 2), (2, datetime(2024, 3, 10, 2, 30), 2), schema="id bigint, t timestamp_ntz, at int"))
+        assert rows(table) == [(1, noon, 2), (2, datetime(2024, 3, 10, 2, 30), 2)]
+    finally:
+        lake.spark.conf.set("spark.sql.session.timeZone", before)
 
 
 @pytest.mark.parametrize("where", [{}, IN_TASKS], ids=["at hand", "in tasks"])

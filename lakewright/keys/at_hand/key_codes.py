@@ -11,70 +11,67 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 Numbers = np.ndarray[Any, np.dtype[np.int64]]
-MOST_CODES = 2**62
 FLAGS_PER_NUMBER = 16
 SPREAD = np.uint64(0x9E3779B97F4A7C15)  # 2**64 by the golden ratio: neighbours go far apart
 
 
-class TooManyKeys(Exception):
-    """Values of several columns have more combinations than there are numbers."""
-
-
 class KeyCodes:
-    """A code for each key of a batch, whose columns these are; -1 for what is no key of it. Codes of one column are 0, 1, …"""
+    """A number for each key of a batch, whose columns these are: 0, 1, … for as many as there are, and -1 for what is no key of it."""
 
     def __init__(self, columns: Sequence[pa.Array]) -> None:
-        self._values = [_Values(column) for column in columns]
-        self.is_dense = len(columns) == 1
-        combinations = 1
-        for values in self._values:
-            combinations *= max(len(values), 1)
-        if combinations > MOST_CODES:
-            raise TooManyKeys
-        self._own = columns
-
-    @cached_property
-    def own(self) -> Numbers:
-        """Those of the batch."""
-        return self.of(self._own)
+        first, *others = columns
+        self._first, self._others = _Values(first), []
+        self.own = self._first.codes(first)
+        for column in others:
+            part = _Pairs(self.own, column)
+            self._others.append(part)
+            self.own = part.codes(self.own, column)
 
     @cached_property
     def has_duplicates(self) -> bool:
         ordered = np.sort(self.own)
         return bool((ordered[1:] == ordered[:-1]).any())
 
-    def find(self, column: pa.Array) -> tuple[Numbers, Numbers]:
-        """Rows of the only column that have a code, and it."""
-        return self._values[0].find(column)
-
-    def of(self, columns: Sequence[pa.Array]) -> Numbers:
-        codes = self._values[0].codes(columns[0])
-        for values, column in zip(self._values[1:], columns[1:], strict=True):
-            more = values.codes(column)
-            codes = np.where((codes < 0) | (more < 0), -1, codes * len(values) + more)
-        return codes
+    def find(self, columns: Sequence[pa.Array]) -> tuple[Numbers, Numbers]:
+        """Rows of these columns that have a key of the batch, and its number."""
+        first, *others = columns
+        if not others:
+            return self._first.find(first)
+        codes = self._first.codes(first)
+        for part, column in zip(self._others, others, strict=True):
+            codes = part.codes(codes, column)
+        rows = np.flatnonzero(codes >= 0)
+        return rows, codes[rows]
 
 
 class KeyPlaces:
-    """Where each code is among the records of a batch, which have it once."""
+    """Where each key is among the records of a batch, which have it once."""
 
     def __init__(self, codes: KeyCodes, own: Numbers) -> None:
-        self._codes = codes
-        self._order = np.argsort(own)
-        self._sorted = own[self._order]
+        self._codes, self._place = codes, np.argsort(own)
 
     def find(self, columns: Sequence[pa.Array]) -> tuple[Numbers, Numbers]:
         """Rows of these columns that have a key of the batch, and the record of each."""
-        if self._codes.is_dense:
-            rows, codes = self._codes.find(columns[0])
-            return rows, self._order[codes]
-        codes = self._codes.of(columns)
-        rows = np.flatnonzero(codes >= 0)
-        codes = codes[rows]
-        at = np.searchsorted(self._sorted, codes)
-        at[at == len(self._sorted)] = 0
-        found = self._sorted[at] == codes if len(self._sorted) else np.zeros(len(codes), dtype=bool)
-        return rows[found], self._order[at[found]]
+        rows, codes = self._codes.find(columns)
+        return rows, self._place[codes]
+
+
+class _Pairs:
+    """The pairs of what came before and a value of one more column, numbered as far as the batch has them, so that numbers stay below its records."""
+
+    def __init__(self, codes: Numbers, column: pa.Array) -> None:
+        self._values = _Values(column)
+        self._known = _Sorted(self._pairs(codes, column))
+
+    def codes(self, codes: Numbers, column: pa.Array) -> Numbers:
+        made = np.full(len(codes), -1, np.int64)
+        rows, places = self._known.find(self._pairs(codes, column))
+        made[rows] = places
+        return made
+
+    def _pairs(self, codes: Numbers, column: pa.Array) -> Numbers:
+        more = self._values.codes(column)
+        return np.where((codes < 0) | (more < 0), -1, codes * len(self._values) + more)
 
 
 class _Values:

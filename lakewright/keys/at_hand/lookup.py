@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyiceberg.io import FileIO
 from pyiceberg.schema import Schema
-from pyiceberg.types import TimestampType, TimestamptzType
+from pyiceberg.types import DateType, TimestampType, TimestamptzType
 
 from lakewright.format.data_file import DataFile
 from lakewright.format.lineage import ROW_ID_NAME
@@ -21,13 +21,13 @@ from lakewright.keys.at_hand.key_codes import KeyPlaces, Numbers
 from lakewright.keys.index.ranges import bounds, comparable
 from lakewright.plan.delta import DeltaPlan
 from lakewright.read.arrow_scan import DeletedRows
-from lakewright.read.prune import optional_schema
 from lakewright.write.arrow_rows import file_schema
 from lakewright.write.delta_here import threads_for
 from lakewright.write.source_file import SourceFile
 
 Flags = np.ndarray[Any, np.dtype[np.bool_]]
 ROWS_AT_ONCE = 262_144
+TIMES, BYTES_OF_TIME = (TimestampType, TimestamptzType), 8
 NONE: Numbers = np.empty(0, np.int64)
 
 @dataclass(frozen=True)
@@ -46,7 +46,8 @@ class Wanted:
         if len(self.order) != 1 or self.order[0].null_count or not len(self.order[0]):
             return None
         kind, least = self.order_columns.fields[0].field_type, pc.min(self.order[0])
-        return comparable(least.cast(pa.int64()).as_py() if isinstance(kind, TimestampType | TimestamptzType) else least.as_py(), kind)
+        plain = pa.int64() if isinstance(kind, TIMES) else pa.int32() if isinstance(kind, DateType) else least.type
+        return comparable(least.cast(plain).as_py(), kind)
 
     def is_newer(self, file: DataFile) -> bool:
         """Whether all rows of a file are before every record, as its bounds say: then none has to be asked."""
@@ -54,7 +55,9 @@ class Wanted:
             return True
         field = self.order_columns.fields[0]
         found = bounds(file, field.field_id, field.field_type) if self.least_order is not None else None
-        return found is not None and bool(found[1] <= self.least_order)
+        if found is None or (isinstance(field.field_type, TIMES) and len(file.upper_bounds[field.field_id]) != BYTES_OF_TIME):  # those of a date since promoted
+            return False
+        return bool(found[1] <= self.least_order)
 
 
 @dataclass(frozen=True)
@@ -72,7 +75,8 @@ class Matches:
 
 
 def columns_of(schema: Schema, names: Sequence[str]) -> Schema:
-    return optional_schema(Schema(*(schema.find_field(name) for name in names)))
+    """These columns as they are read: whatever a file holds, and defaults where it holds nothing."""
+    return Schema(*(schema.find_field(name).model_copy(update={"required": False}) for name in names))
 
 
 def find_rows(io: FileIO, plan: DeltaPlan, wanted: Wanted) -> Matches:

@@ -6,11 +6,11 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+from pyiceberg.partitioning import PartitionSpec
 
 from lakewright.commit.change import SERIALIZABLE
 from lakewright.format.transforms import partition_values
@@ -21,13 +21,14 @@ from lakewright.keys.combine import DELETED
 from lakewright.keys.definition import Definition
 from lakewright.options import MERGE_ISOLATION
 from lakewright.plan.delta import ACTION, CLAUSE, DELETE, FILE, INSERT, MATCH, MOVE, NO_FILE, POSITION, ROW_ID, UPDATE, DeltaPlan, value_column
+from lakewright.plan.distribution import partition_fields
 from lakewright.plan.names import unquoted
 from lakewright.plan.request import RowRequest, Then
 from lakewright.plan.transform_columns import source_path
 from lakewright.read.prune import partition_key
 from lakewright.read.scan import FileScan, plan_scan
 from lakewright.rows.matches import already_there
-from lakewright.rows.merge_source import MergeSource, pruning_filter
+from lakewright.rows.merge_source import MergeSource, is_of_one, pruning_filter
 from lakewright.rows.moves import Moves, moves_of
 from lakewright.rows.row_plan import RowContext, RowPlan, delta_plan, targets_of, told_lookup
 from lakewright.write.fanout import partition_numbers
@@ -49,7 +50,7 @@ class RecordsAtHand:
     def planned(self, context: RowContext, request: RowRequest, source: MergeSource) -> RowPlan | None:
         """The rows found and the delta; None where the records lack columns, or where there is so much to read that Spark's tasks should."""
         inserts = any(clause.then is Then.INSERT for clause in request.clauses)
-        if inserts and not {f.name for f in context.schema.fields} <= set(self.table.column_names):
+        if not self._fits(context, request, inserts):
             return None
         filter_ = pruning_filter(context, request, source)
         scan = plan_scan(context.state.io, context.metadata, context.head, filter_, with_metrics=True)
@@ -57,13 +58,22 @@ class RecordsAtHand:
         files = tuple(source.index.candidates(context, source, scan.files)) if source.index is not None else scan.files
         if self._bytes_of_keys(context, files) > MOST_KEY_BYTES:
             return None
-        merge = _Merge(context, request, self, files, inserts)
-        matches = merge.matches
-        if request.only_new and len(matches):
-            raise already_there(self._shown(int(matches.records[0])), context.table)
+        merge = planned_merge(context, request, self, files, inserts)
+        if request.only_new and len(merge.matches):
+            raise already_there(self._shown(int(merge.matches.records[0])), context.table)
         lookup = told_lookup(context, files, time.monotonic() - began)
         relies = inserts and bool(files) and (context.options[MERGE_ISOLATION] == SERIALIZABLE or request.is_always_serializable)
         return RowPlan((), files, merge.delta(), merge.plan, filter_, relies_on_matches=relies, lookup=lookup)
+
+    def _fits(self, context: RowContext, request: RowRequest, inserts: bool) -> bool:
+        """Whether records bring all columns and replace rows as they are, and key and order are still what they were when the records were read."""
+        types = {f.name: f.field_type for f in context.schema.fields}
+        if inserts and not types.keys() <= set(self.table.column_names):
+            return False
+        if any(types.get(name) != self.definition.schema.find_type(name) for name in (*self.key_names, *self.order_names)):
+            return False
+        updates = [value for clause in request.clauses if clause.then is Then.UPDATE for value in (clause.values or {}).values()]
+        return all(isinstance(value, str) and is_of_one(value, request.source_alias) for value in updates)
 
     @property
     def key_names(self) -> list[str]:
@@ -81,32 +91,32 @@ class RecordsAtHand:
         return ", ".join(f"{name} = {self.table.column(name)[record].as_py()!r}" for name in self.key_names)
 
 
+def planned_merge(context: RowContext, request: RowRequest, at_hand: RecordsAtHand, files: tuple[FileScan, ...], inserts: bool) -> _Merge:
+    """With the matches found."""
+    schema = context.schema
+    names = {unquoted(name) for clause in request.clauses if clause.then is Then.UPDATE for name in clause.values or {}}
+    assigned = [f.field_id for f in schema.fields if f.name in names]
+    moves = moves_of(context, files, assigned) if assigned else Moves.NONE
+    values = [f.field_id for f in schema.fields] if inserts else assigned
+    plan = delta_plan(context, files, targets_of(context, files), values=values, assigned=assigned, once=True, moves=moves, inserts=inserts)
+    order = in_file_types(at_hand.table, at_hand.order_names, schema)
+    wanted = Wanted(at_hand.records.places, order, columns_of(schema, at_hand.key_names), columns_of(schema, at_hand.order_names), context.has_row_ids)
+    return _Merge(context, request, at_hand, plan, moves, find_rows(context.state.io, plan, wanted))
+
+
 @dataclass(frozen=True)
 class _Merge:
     context: RowContext
     request: RowRequest
     at_hand: RecordsAtHand
-    files: tuple[FileScan, ...]
-    inserts: bool
-
-    @cached_property
-    def plan(self) -> DeltaPlan:
-        fields = self.context.schema.fields
-        assigned = [f.field_id for f in fields if f.name in self._assigned_names]
-        values = [f.field_id for f in fields] if self.inserts else assigned
-        return delta_plan(self.context, self.files, targets_of(self.context, self.files), values=values, assigned=assigned, once=True, moves=self._moves, inserts=self.inserts)
-
-    @cached_property
-    def matches(self) -> Matches:
-        schema, at_hand = self.context.schema, self.at_hand
-        order = in_file_types(at_hand.table, at_hand.order_names, schema)
-        wanted = Wanted(at_hand.records.places, order, columns_of(schema, at_hand.key_names), columns_of(schema, at_hand.order_names), self.context.has_row_ids)
-        return find_rows(self.context.state.io, self.plan, wanted)
+    plan: DeltaPlan
+    moves: Moves
+    matches: Matches
 
     def delta(self) -> pa.Table:
         """Rows to insert, then changed ones by file and position."""
         matches, actions, clauses = self._outcomes()
-        inserted = self._inserted() if self.inserts else np.empty(0, np.int64)
+        inserted = self._inserted() if self.plan.inserts else np.empty(0, np.int64)
         new = len(inserted)
         columns = {
             FILE: pa.array(np.concatenate((np.full(new, NO_FILE), matches.targets)), pa.int32()),
@@ -146,31 +156,18 @@ class _Merge:
         flags: Flags = self.at_hand.table.column(DELETED).to_numpy().astype(bool)
         return flags
 
-    @cached_property
-    def _assigned_names(self) -> set[str]:
-        update = self._clause(Then.UPDATE)
-        return {unquoted(name) for name in self.request.clauses[update].values or {}} if update >= 0 else set()
-
-    @cached_property
-    def _moves(self) -> Moves:
-        schema = self.context.schema
-        return moves_of(self.context, self.files, [f.field_id for f in schema.fields if f.name in self._assigned_names]) if self._assigned_names else Moves.NONE
-
     def _stays(self, matches: Matches) -> Flags:
         """Whether each matched row can stay in its file: with the record's values it is of the same partition."""
-        if self._moves is not Moves.SOME:
-            return np.full(len(matches), self._moves is Moves.NONE)
-        partitions, of_record = self._partitions()
-        of_target = [partitions.get(partition_key(target.file.scan.data_file.partition), -1) for target in self.plan.files]
+        if self.moves is not Moves.SOME:
+            return np.full(len(matches), self.moves is Moves.NONE)
+        schema, spec = self.context.schema, self.context.write.spec
+        fields = partition_fields(spec)
+        names = list(dict.fromkeys(source_path(schema, f.source_id)[0] for _, f in fields))
+        columns = pa.RecordBatch.from_arrays(in_file_types(self.at_hand.table, names, schema), names=names)
+        numbers, of_record = partition_numbers(partition_values(PartitionSpec(*(f for _, f in fields)), schema, columns))
+        of_target = [numbers.get(partition_key(tuple(target.file.scan.data_file.partition[n] for n, _ in fields)), -1) for target in self.plan.files]
         stays: Flags = np.array(of_target, dtype=np.int64)[matches.targets] == of_record[matches.records]
         return stays
-
-    def _partitions(self) -> tuple[dict[tuple[Any, ...], int], Numbers]:
-        """Partitions of the records, numbered, and the number of each record's."""
-        schema, spec = self.context.schema, self.context.write.spec
-        names = list(dict.fromkeys(source_path(schema, f.source_id)[0] for f in spec.fields))
-        columns = pa.RecordBatch.from_arrays(in_file_types(self.at_hand.table, names, schema), names=names)
-        return partition_numbers(partition_values(spec, schema, columns))
 
 
 def _numbered(clauses: Numbers) -> pa.Array:

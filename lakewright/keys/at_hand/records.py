@@ -23,22 +23,25 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 BYTES_PER_VALUE = 16
+MOST_GROWTH = 16  # of what Spark estimates, which is bytes as compressed in files
 TOO_LARGE = "spark.driver.maxResultSize"
 
 
-def brought_here(rows: DataFrame, held: Callable[[], DataFrame], most: int) -> DataFrame | pa.Table:
+def brought_here(rows: DataFrame, held: Callable[[DataFrame], DataFrame], most: int) -> DataFrame | pa.Table:
     """The rows as a table, or as Spark holds them if they are more than `most` bytes by its estimate. Where it has none they are held and counted first."""
     size = estimated_bytes(rows)
-    in_spark = held() if size is None else None
+    in_spark = held(rows) if size is None else None
     if in_spark is not None:
         size = in_spark.count() * len(rows.columns) * BYTES_PER_VALUE
     if size is not None and size <= most:
         try:
-            return (rows if in_spark is None else in_spark.select(*map(quoted, rows.columns))).toArrow().combine_chunks()
+            table = (rows if in_spark is None else in_spark.select(*map(quoted, rows.columns))).toArrow()
         except Exception as error:
             if TOO_LARGE not in str(error):
                 raise
-    return held() if in_spark is None else in_spark
+        else:
+            return table.combine_chunks() if table.nbytes <= most * MOST_GROWTH else in_spark or held(rows.sparkSession.createDataFrame(table, rows.schema))
+    return held(rows) if in_spark is None else in_spark
 
 
 @dataclass(frozen=True)
@@ -60,9 +63,10 @@ def combined(table: pa.Table, codes: KeyCodes, definition: Definition) -> KeyedR
     own = codes.own
     if not codes.has_duplicates:
         return KeyedRecords(table, len(table), KeyPlaces(codes, own))
-    order = {f"o{n}": column for n, column in enumerate(in_file_types(table, [part.column or "" for part in definition.ordering], definition.schema))}
-    sorted_by = pa.table({"code": own, **order, "row": np.arange(len(own))})
-    by_key = pc.sort_indices(sorted_by, sort_keys=[(name, "ascending") for name in sorted_by.column_names], null_placement="at_start").to_numpy()
+    order = in_file_types(table, [part.column or "" for part in definition.ordering], definition.schema)
+    nulls_first = {f"{what}{n}": column for n, values in enumerate(order) for what, column in (("has", values.is_valid()), ("value", values))}
+    sorted_by = pa.table({"code": own, **nulls_first, "row": np.arange(len(own))})
+    by_key = pc.sort_indices(sorted_by, sort_keys=[(name, "ascending") for name in sorted_by.column_names]).to_numpy()
     is_last = np.append(own[by_key][1:] != own[by_key][:-1], True)
     chosen = np.sort(by_key[is_last]).astype(np.int64)
     return KeyedRecords(table.take(pa.array(chosen)).combine_chunks(), len(table), KeyPlaces(codes, own[chosen]))
