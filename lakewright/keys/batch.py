@@ -15,7 +15,7 @@ from pyiceberg.schema import Schema
 from lakewright.errors import ColumnNotFound, DuplicateKey, NullKey
 from lakewright.keys.at_hand.key_codes import KeyCodes
 from lakewright.keys.at_hand.merge import RecordsAtHand
-from lakewright.keys.at_hand.records import brought_here, combined, in_file_types, nulls_in
+from lakewright.keys.at_hand.records import brought_here, combined, nulls_in
 from lakewright.keys.combine import DELETED, RESET, combine
 from lakewright.keys.definition import NEW, Definition
 from lakewright.keys.engines import Engine
@@ -28,6 +28,7 @@ from lakewright.read.prune import optional_schema
 from lakewright.rows.expressions import condition_of, explaining
 from lakewright.rows.kept import kept
 from lakewright.rows.merge_source import HASHED, RANGED, SOURCE_HASH, SOURCE_ROW, Index, MergeSource, SourceKey, worth_hashing
+from lakewright.write.arrow_rows import in_file_types
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame

@@ -49,6 +49,7 @@ class DeltaPlan:
     `values`: top-level field ids the delta has value columns for, in this order, after DELTA_COLUMNS.
     `once`: two delta rows for one position are an error, rather than the same deletion twice.
     `in_one_task`: one task has all rows of the delta at hand, so that none has to be moved.
+    `together`: rows to insert go into one file with moved ones of their partition.
     """
 
     write: WritePlan
@@ -63,3 +64,4 @@ class DeltaPlan:
     fetched: tuple[int, ...] = ()
     inserts: bool = True
     in_one_task: bool = False
+    together: bool = False

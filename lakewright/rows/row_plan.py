@@ -109,7 +109,7 @@ def told_lookup(context: RowContext, files: Sequence[FileScan], seconds: float) 
 
 
 def delta_plan(
-    context: RowContext, files: Sequence[FileScan], targets: tuple[TargetFile, ...], *, values: Sequence[int], assigned: Sequence[int], once: bool, moves: Moves = Moves.NONE, inserts: bool = False, in_one_task: bool = False
+    context: RowContext, files: Sequence[FileScan], targets: tuple[TargetFile, ...], *, values: Sequence[int], assigned: Sequence[int], once: bool, moves: Moves = Moves.NONE, inserts: bool = False, in_one_task: bool = False, together: bool = False
 ) -> DeltaPlan:
     """moves: which updated rows go to other files, with the columns that are not assigned as the old ones have them."""
     return DeltaPlan(
@@ -125,6 +125,7 @@ def delta_plan(
         fetched=tuple(f.field_id for f in context.schema.fields if f.field_id not in assigned) if moves is not Moves.NONE else (),
         inserts=inserts,
         in_one_task=in_one_task,
+        together=together,
     )
 
 

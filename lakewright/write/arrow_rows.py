@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 from uuid import UUID
 
@@ -12,6 +13,7 @@ from pyiceberg.types import DoubleType, FloatType, IcebergType, NestedField, Str
 
 from lakewright.errors import NullInRequiredColumn
 from lakewright.format.arrow_types import arrow_schema
+from lakewright.read.prune import optional_schema
 
 
 def file_schema(schema: Schema) -> pa.Schema:
@@ -29,6 +31,18 @@ def to_file_schema(batch: pa.RecordBatch, target: pa.Schema, schema: Schema, tab
         _require_no_nulls(array, field, field.name, table)
         arrays.append(_convert(array, kind))
     return pa.RecordBatch.from_arrays(arrays, schema=target)
+
+
+def in_file_types(table: pa.Table, names: Sequence[str], schema: Schema) -> list[pa.Array]:
+    """Columns as the table's files have them, so that they compare with those."""
+    fields = optional_schema(Schema(*(schema.find_field(name) for name in names)))
+    target = file_schema(fields)
+    given = pa.RecordBatch.from_arrays([_whole(table.column(name)) for name in names], names=list(names))
+    return list(to_file_schema(given, target, fields, "").columns)
+
+
+def _whole(column: pa.ChunkedArray) -> pa.Array:
+    return column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()
 
 
 def nan_counts(batch: pa.RecordBatch, schema: Schema) -> dict[int, int]:

@@ -6,7 +6,7 @@ import os
 import time
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 from urllib.parse import urlparse
 
 import numpy as np
@@ -18,6 +18,7 @@ from lakewright.write.delta_messages import DeltaMessage, Materialised, joined
 from lakewright.write.delta_task import materialise_batches
 from lakewright.write.delta_write import materialise, tasks_of_files
 from lakewright.write.engine import writing
+from lakewright.write.fanout import partitions_of
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -27,6 +28,8 @@ MOST_REWRITTEN = 32 * 1024 * 1024
 ROWS_PER_TASK = 10_000
 BATCH_ROWS = 65_536
 REMOTE_THREADS = 8
+
+Tasks = np.ndarray[Any, np.dtype[np.int64]]
 
 
 def materialise_here(spark: SparkSession, plan: DeltaPlan, delta: pa.Table) -> Materialised:
@@ -71,13 +74,27 @@ def _spark_schema(plan: DeltaPlan) -> StructType:
 
 
 def _tasks(plan: DeltaPlan, delta: pa.Table) -> list[pa.Table]:
-    """The rows of each task. Rows to insert, which come first, are one of their own where there are many."""
-    files = delta.column(FILE).to_numpy()
-    inserts = int(np.searchsorted(files, 0))
+    """The rows of each task: those of a file in one, and rows to insert, which come first, where most of their partition is."""
     if len(delta) <= ROWS_PER_TASK:
         return [delta]
+    files = delta.column(FILE).to_numpy()
+    inserts = int(np.searchsorted(files, 0))
     of_file = np.array(tasks_of_files(plan, os.cpu_count() or 1), dtype=np.int64)
-    changed = delta.slice(inserts)
-    of_row = of_file[files[inserts:]] if len(of_file) else np.empty(0, np.int64)
-    parts = [changed.filter(pa.array(of_row == task)) for task in np.unique(of_row)]
-    return [part for part in (delta.slice(0, inserts), *parts) if len(part)]
+    of_row = np.concatenate((_tasks_of_inserts(plan, delta.slice(0, inserts), of_file), of_file[files[inserts:]] if len(of_file) else files[:0]))
+    return [delta.filter(pa.array(of_row == task)) for task in np.unique(of_row)]
+
+
+def _tasks_of_inserts(plan: DeltaPlan, inserts: pa.Table, of_file: Tasks) -> Tasks:
+    """The task of a file of their partition; without one, a task of the partition's number."""
+    if not len(inserts):
+        return np.empty(0, np.int64)
+    schema, spec = plan.write.schema, plan.write.spec
+    rows = inserts.select([value_column(i) for i in plan.values]).rename_columns([schema.find_field(i).name for i in plan.values])
+    of_spec = [(target.file.scan.data_file, task) for target, task in zip(plan.files, of_file, strict=True) if target.file.scan.data_file.spec_id == spec.spec_id]
+    of_row, of_target = partitions_of(spec, schema, rows, [file for file, _ in of_spec])
+    tasks: Tasks = np.arange(of_row.max() + 1) % (os.cpu_count() or 1)
+    for partition, (_, task) in zip(of_target, of_spec, strict=True):
+        if partition >= 0:
+            tasks[partition] = task
+    of_inserts: Tasks = tasks[of_row]
+    return of_inserts

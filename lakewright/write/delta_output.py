@@ -133,9 +133,12 @@ class DeltaOutput:
 
     def insert(self, rows: pa.RecordBatch) -> None:
         """New rows of the table: readers give them their row ids."""
-        if self._fresh is None:
-            self._fresh = self.fanout(lineage=False, sort_order=UNSORTED_SORT_ORDER)
-        self._fresh.write(self._whole_rows(rows))
+        if self.plan.together:
+            self._write_moved(self._whole_rows(rows), pa.nulls(len(rows), pa.int64()))
+        else:
+            if self._fresh is None:
+                self._fresh = self.fanout(lineage=False, sort_order=UNSORTED_SORT_ORDER)
+            self._fresh.write(self._whole_rows(rows))
         self.count(rows)
 
     def move(self, moved: DeltaRows, source: SourceFile | None = None, group: int = 0, start: int = 0) -> None:
@@ -148,9 +151,11 @@ class DeltaOutput:
             fetched = source.rows_at(group, moved.positions - start, *self._fetched)
             arrays = [(assigned if f.name in assigned.schema.names else fetched).column(f.name) for f in self.table_arrow]
             rows = pa.RecordBatch.from_arrays(arrays, schema=self.table_arrow)
+        self._write_moved(rows, moved.rows.column(ROW_ID))
+
+    def _write_moved(self, rows: pa.RecordBatch, row_ids: pa.Array) -> None:
         if self.has_lineage:
-            row_ids = moved.rows.column(ROW_ID).cast(pa.int64())
-            rows = pa.RecordBatch.from_arrays([*rows.columns, row_ids, pa.nulls(len(row_ids), pa.int64())], schema=self.carried_arrow)
+            rows = pa.RecordBatch.from_arrays([*rows.columns, row_ids.cast(pa.int64()), pa.nulls(len(row_ids), pa.int64())], schema=self.carried_arrow)
         if self._moved is None:
             self._moved = self.fanout(lineage=self.has_lineage, sort_order=UNSORTED_SORT_ORDER)
         self._moved.write(rows)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -10,8 +11,12 @@ import pyarrow as pa
 from pyiceberg.partitioning import PartitionSpec
 from pyiceberg.schema import Schema
 
+from lakewright.format.data_file import DataFile
 from lakewright.format.transforms import partition_values
+from lakewright.plan.distribution import partition_fields
+from lakewright.plan.transform_columns import source_path
 from lakewright.read.prune import partition_key
+from lakewright.write.arrow_rows import in_file_types
 from lakewright.write.rolling import RollingWriter, TaskFiles
 
 MOST_BUFFERED = 256 * 1024 * 1024
@@ -83,6 +88,17 @@ def partition_numbers(values: list[pa.Array]) -> tuple[dict[tuple[Any, ...], int
     """The partitions that rows with these values are of, each with a number, and the number of each row's."""
     _, first, numbers = np.unique(_codes(values), return_index=True, return_inverse=True)
     return {partition_key(tuple(_key(array[int(at)]) for array in values)): number for number, at in enumerate(first)}, numbers
+
+
+def partitions_of(spec: PartitionSpec, schema: Schema, rows: pa.Table, files: Sequence[DataFile]) -> tuple[np.ndarray[Any, np.dtype[np.int64]], np.ndarray[Any, np.dtype[np.int64]]]:
+    """The number of each row's partition under the spec, and of each file's, which is of the spec; -1 if no row is of it."""
+    fields = partition_fields(spec)
+    if not fields:
+        return np.zeros(len(rows), np.int64), np.zeros(len(files), np.int64)
+    names = list(dict.fromkeys(source_path(schema, f.source_id)[0] for _, f in fields))
+    columns = pa.RecordBatch.from_arrays(in_file_types(rows, names, schema), names=names)
+    numbers, of_rows = partition_numbers(partition_values(PartitionSpec(*(f for _, f in fields)), schema, columns))
+    return of_rows, np.array([numbers.get(partition_key(tuple(file.partition[n] for n, _ in fields)), -1) for file in files], np.int64)
 
 
 NAN = math.nan

@@ -10,28 +10,24 @@ from functools import cached_property
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from pyiceberg.partitioning import PartitionSpec
 
 from lakewright.commit.change import SERIALIZABLE
-from lakewright.format.transforms import partition_values
 from lakewright.keys.at_hand.key_codes import Numbers
 from lakewright.keys.at_hand.lookup import Flags, Matches, Wanted, columns_of, find_rows
-from lakewright.keys.at_hand.records import KeyedRecords, in_file_types
+from lakewright.keys.at_hand.records import KeyedRecords
 from lakewright.keys.combine import DELETED
 from lakewright.keys.definition import Definition
 from lakewright.options import MERGE_ISOLATION
-from lakewright.plan.delta import ACTION, CLAUSE, DELETE, FILE, INSERT, MATCH, MOVE, NO_FILE, POSITION, ROW_ID, UPDATE, DeltaPlan, value_column
-from lakewright.plan.distribution import partition_fields
+from lakewright.plan.delta import ACTION, CLAUSE, DELETE, FILE, INSERT, MATCH, MERGE_ON_READ, MOVE, NO_FILE, POSITION, ROW_ID, UPDATE, DeltaPlan, value_column
 from lakewright.plan.names import unquoted
 from lakewright.plan.request import RowRequest, Then
-from lakewright.plan.transform_columns import source_path
-from lakewright.read.prune import partition_key
 from lakewright.read.scan import FileScan, plan_scan
 from lakewright.rows.matches import already_there
 from lakewright.rows.merge_source import MergeSource, is_of_one, pruning_filter
 from lakewright.rows.moves import Moves, moves_of
 from lakewright.rows.row_plan import RowContext, RowPlan, delta_plan, targets_of, told_lookup
-from lakewright.write.fanout import partition_numbers
+from lakewright.write.arrow_rows import in_file_types
+from lakewright.write.fanout import partitions_of
 
 MOST_KEY_BYTES = 256 * 1024 * 1024
 
@@ -98,7 +94,7 @@ def planned_merge(context: RowContext, request: RowRequest, at_hand: RecordsAtHa
     assigned = [f.field_id for f in schema.fields if f.name in names]
     moves = moves_of(context, files, assigned) if assigned else Moves.NONE
     values = [f.field_id for f in schema.fields] if inserts else assigned
-    plan = delta_plan(context, files, targets_of(context, files), values=values, assigned=assigned, once=True, moves=moves, inserts=inserts)
+    plan = delta_plan(context, files, targets_of(context, files), values=values, assigned=assigned, once=True, moves=moves, inserts=inserts, together=context.mode == MERGE_ON_READ)
     order = in_file_types(at_hand.table, at_hand.order_names, schema)
     wanted = Wanted(at_hand.records.places, order, columns_of(schema, at_hand.key_names), columns_of(schema, at_hand.order_names), context.has_row_ids)
     return _Merge(context, request, at_hand, plan, moves, find_rows(context.state.io, plan, wanted))
@@ -160,13 +156,9 @@ class _Merge:
         """Whether each matched row can stay in its file: with the record's values it is of the same partition."""
         if self.moves is not Moves.SOME:
             return np.full(len(matches), self.moves is Moves.NONE)
-        schema, spec = self.context.schema, self.context.write.spec
-        fields = partition_fields(spec)
-        names = list(dict.fromkeys(source_path(schema, f.source_id)[0] for _, f in fields))
-        columns = pa.RecordBatch.from_arrays(in_file_types(self.at_hand.table, names, schema), names=names)
-        numbers, of_record = partition_numbers(partition_values(PartitionSpec(*(f for _, f in fields)), schema, columns))
-        of_target = [numbers.get(partition_key(tuple(target.file.scan.data_file.partition[n] for n, _ in fields)), -1) for target in self.plan.files]
-        stays: Flags = np.array(of_target, dtype=np.int64)[matches.targets] == of_record[matches.records]
+        files = [target.file.scan.data_file for target in self.plan.files]
+        of_record, of_target = partitions_of(self.context.write.spec, self.context.schema, self.at_hand.table, files)
+        stays: Flags = of_target[matches.targets] == of_record[matches.records]
         return stays
 
 

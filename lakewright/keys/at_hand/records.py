@@ -10,14 +10,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from pyiceberg.schema import Schema
 
 from lakewright.keys.at_hand.key_codes import KeyCodes, KeyPlaces
 from lakewright.keys.definition import Definition
 from lakewright.quoting import quoted
-from lakewright.read.prune import optional_schema
 from lakewright.session import estimated_bytes
-from lakewright.write.arrow_rows import file_schema, to_file_schema
+from lakewright.write.arrow_rows import in_file_types
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -70,15 +68,3 @@ def combined(table: pa.Table, codes: KeyCodes, definition: Definition) -> KeyedR
     is_last = np.append(own[by_key][1:] != own[by_key][:-1], True)
     chosen = np.sort(by_key[is_last]).astype(np.int64)
     return KeyedRecords(table.take(pa.array(chosen)).combine_chunks(), len(table), KeyPlaces(codes, own[chosen]))
-
-
-def in_file_types(table: pa.Table, names: Sequence[str], schema: Schema) -> list[pa.Array]:
-    """Columns as the table's files have them, so that they compare with those."""
-    fields = optional_schema(Schema(*(schema.find_field(name) for name in names)))
-    target = file_schema(fields)
-    given = pa.RecordBatch.from_arrays([_whole(table.column(name)) for name in names], names=list(names))
-    return list(to_file_schema(given, target, fields, "").columns)
-
-
-def _whole(column: pa.ChunkedArray) -> pa.Array:
-    return column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()

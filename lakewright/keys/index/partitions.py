@@ -12,11 +12,11 @@ from pyiceberg.transforms import BucketTransform, DayTransform, HourTransform, M
 from pyiceberg.types import BooleanType, IntegerType, LongType, StringType
 
 from lakewright.format.transforms import partition_values
-from lakewright.keys.at_hand.records import in_file_types
 from lakewright.keys.definition import Definition
 from lakewright.plan.distribution import partition_fields
 from lakewright.plan.transform_columns import source_column, source_path, with_transform
 from lakewright.read.prune import partition_key
+from lakewright.write.arrow_rows import in_file_types
 from lakewright.write.fanout import partition_numbers
 
 if TYPE_CHECKING:
