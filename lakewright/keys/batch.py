@@ -104,7 +104,7 @@ def _at_hand(table: pa.Table, rows: DataFrame, columns: tuple[str, ...], definit
     keys = in_file_types(table, names, definition.schema)
     require_keys(nulls_in(keys), len(table), definition)
     codes = KeyCodes(keys)
-    if not combine_before and codes.has_duplicates:
+    if not combine_before and codes.count < len(table):
         raise _duplicates(definition.table)
     records = combined(table, codes, definition)
     ranges = {name: None if not len(table) else tuple(pc.min_max(table.column(name)).as_py().values()) for name in _ranged(definition)}

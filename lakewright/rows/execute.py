@@ -9,12 +9,11 @@ from contextlib import AbstractContextManager
 from dataclasses import replace
 from typing import Protocol
 
-import pyarrow as pa
-
 from lakewright.commit.change import SERIALIZABLE, SnapshotChange, operation_of
 from lakewright.commit.result import PLAN_MS, ROWS_COPIED, ROWS_DELETED, ROWS_INSERTED, ROWS_UPDATED, SHUFFLE_MS, WRITE_MS, clause_rows, milliseconds
 from lakewright.errors import MultipleMatches
 from lakewright.options import DELETE_ISOLATION, DELETE_MODE, MERGE_ISOLATION, MERGE_MODE, UPDATE_ISOLATION, UPDATE_MODE
+from lakewright.plan.delta import DeltaAtHand
 from lakewright.plan.overwrite import with_their_deletes
 from lakewright.plan.request import Clause, Command, RowRequest, Then
 from lakewright.read.scan import FileScan
@@ -69,7 +68,7 @@ def _materialised(context: RowContext, request: RowRequest, plan: RowPlan) -> Ma
     if plan.delta is None or plan.plan is None:
         return NOTHING
     try:
-        return materialise_here(context.spark, plan.plan, plan.delta) if isinstance(plan.delta, pa.Table) else materialise(plan.plan, plan.delta)
+        return materialise_here(context.spark, plan.plan, plan.delta) if isinstance(plan.delta, DeltaAtHand) else materialise(plan.plan, plan.delta)
     except MultipleMatches as error:
         raise explain_matches(context, request, plan, error) from error
 

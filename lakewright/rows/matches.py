@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-import pyarrow as pa
 import sqlglot
 from pyiceberg.schema import Schema
 from sqlglot import exp
 from sqlglot.errors import SqlglotError
 
 from lakewright.errors import DuplicateKey, LakewrightError, MultipleMatches
-from lakewright.plan.delta import ACTION, INSERT, value_column
+from lakewright.plan.delta import ACTION, INSERT, DeltaAtHand, value_column
 from lakewright.plan.names import match_name
 from lakewright.plan.request import RowRequest
 from lakewright.quoting import quoted
@@ -58,7 +57,7 @@ def require_unique(plan: RowPlan, request: RowRequest, schema: Schema, table: st
     """Raise DuplicateKey if two rows to insert have one key."""
     from pyspark.sql import functions as F
 
-    if plan.delta is None or isinstance(plan.delta, pa.Table):
+    if plan.delta is None or isinstance(plan.delta, DeltaAtHand):
         return
     keys = [value_column(field_id) for field_id in request.unique]
     twice = plan.delta.where(F.col(ACTION) == INSERT).groupBy(*keys).count().where(F.col("count") > 1).first()

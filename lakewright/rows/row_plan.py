@@ -6,7 +6,6 @@ import logging
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-import pyarrow as pa
 from pyiceberg.expressions import AlwaysTrue, BooleanExpression
 from pyiceberg.schema import Schema
 
@@ -14,7 +13,7 @@ from lakewright.commit.result import FILES_CONSIDERED, FILES_READ, LOOKUP_MS, mi
 from lakewright.commit.store import TableState
 from lakewright.format.metadata import Metadata, Snapshot
 from lakewright.options import TARGET_FILE_SIZE, Options
-from lakewright.plan.delta import ACTION, CLAUSE, COPY_ON_WRITE, FILE, MOVE, POSITION, ROW_ID, DeltaPlan, TargetFile, value_column
+from lakewright.plan.delta import ACTION, CLAUSE, COPY_ON_WRITE, FILE, MOVE, POSITION, ROW_ID, DeltaAtHand, DeltaPlan, TargetFile, value_column
 from lakewright.plan.targets import FIRST_ROW, plan_targets, with_targets
 from lakewright.plan.types import spark_struct
 from lakewright.plan.write_plan import WritePlan
@@ -58,13 +57,13 @@ class RowContext:
 
 @dataclass(frozen=True)
 class RowPlan:
-    """whole: files that go with all their rows, unread. delta: the rest, a table if it is at hand, None if there is none. read: the files the delta may touch.
+    """whole: files that go with all their rows, unread. delta: the rest, None if there is none. read: the files the delta may touch.
     relies_on_matches: whether files with a match decide about other rows: a row that goes from them is one to insert. matches: the source
     rows that have one, where that is known. lookup: how an index came to `read`, as properties of the snapshot."""
 
     whole: tuple[FileScan, ...] = ()
     read: tuple[FileScan, ...] = ()
-    delta: DataFrame | pa.Table | None = None
+    delta: DataFrame | DeltaAtHand | None = None
     plan: DeltaPlan | None = None
     filter: BooleanExpression = field(default_factory=AlwaysTrue)
     located: DataFrame | None = None

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from lakewright.options import TARGET_FILE_SIZE, resolve
+from lakewright.plan.delta import DeltaAtHand
 from lakewright.plan.distribution import choose_distribution
 from lakewright.plan.filters import parse_where
 from lakewright.plan.request import RowRequest
@@ -114,7 +115,7 @@ def _row_change(table: Table, request: RowRequest) -> tuple[list[str], DataFrame
         f"{request.command.value.capitalize()} of {table.name}, branch {request.branch}: {context.mode}, {context.options[ISOLATION[request.command]]}",
         f"Files: {len(plan.whole)} dropped whole by their metadata, {len(plan.read)} of {total} read for the delta",
     ]
-    return lines, plan.delta
+    return lines, None if isinstance(plan.delta, DeltaAtHand) else plan.delta
 
 
 def _spark_plan(rows: DataFrame, style: str) -> str:

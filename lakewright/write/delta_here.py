@@ -12,7 +12,7 @@ from urllib.parse import urlparse
 import numpy as np
 import pyarrow as pa
 
-from lakewright.plan.delta import ACTION, CLAUSE, COPY_ON_WRITE, FILE, POSITION, ROW_ID, DeltaPlan, value_column
+from lakewright.plan.delta import ACTION, CLAUSE, COPY_ON_WRITE, FILE, POSITION, ROW_ID, DeltaAtHand, DeltaPlan, value_column
 from lakewright.plan.types import spark_type
 from lakewright.write.delta_messages import DeltaMessage, Materialised, joined
 from lakewright.write.delta_task import materialise_batches
@@ -32,17 +32,18 @@ REMOTE_THREADS = 8
 Tasks = np.ndarray[Any, np.dtype[np.int64]]
 
 
-def materialise_here(spark: SparkSession, plan: DeltaPlan, delta: pa.Table) -> Materialised:
-    """Carry out a delta whose rows are sorted by file and position. If that fails nothing is left, and a typed error says why."""
-    if _is_much(plan, delta):
+def materialise_here(spark: SparkSession, plan: DeltaPlan, delta: DeltaAtHand) -> Materialised:
+    """Carry out a delta. If that fails nothing is left, and a typed error says why."""
+    files: Tasks = delta.places.column(FILE).to_numpy()
+    if _is_much(plan, files):
         with writing(plan.write, spark, {}):
-            rows = spark.createDataFrame(delta, _spark_schema(plan))
+            rows = spark.createDataFrame(delta.taken(np.arange(len(delta))), _spark_schema(plan))
         return materialise(plan, rows)
     began = time.time()
     with writing(plan.write, spark, {}):
-        tasks = _tasks(plan, delta)
+        tasks = _tasks(plan, delta, files)
         with ThreadPoolExecutor(threads_for(plan.write.data_prefix)) as pool:
-            messages = list(pool.map(lambda numbered: _done(plan, *numbered), enumerate(tasks)))
+            messages = list(pool.map(lambda task: _done(plan, task, delta.taken(tasks[task])), range(len(tasks))))
     return replace(joined(messages), began=began)
 
 
@@ -56,11 +57,11 @@ def _done(plan: DeltaPlan, task: int, rows: pa.Table) -> DeltaMessage:
     return materialise_batches(plan, iter(rows.to_batches(max_chunksize=BATCH_ROWS)), task, 0, 0)
 
 
-def _is_much(plan: DeltaPlan, delta: pa.Table) -> bool:
+def _is_much(plan: DeltaPlan, files: Tasks) -> bool:
     """Whether files would be rewritten that are large, or of which parts are rewritten elsewhere."""
     if plan.mode != COPY_ON_WRITE:
         return False
-    touched = [plan.files[number] for number in np.unique(delta.column(FILE).to_numpy()) if number >= 0]
+    touched = [plan.files[number] for number in np.unique(files) if number >= 0]
     return any(target.row_groups for target in touched) or sum(target.file.scan.data_file.file_size_in_bytes for target in touched) > MOST_REWRITTEN
 
 
@@ -73,15 +74,14 @@ def _spark_schema(plan: DeltaPlan) -> StructType:
     return StructType([StructField(name, kind, True) for name, kind in {**kinds, **values}.items()])
 
 
-def _tasks(plan: DeltaPlan, delta: pa.Table) -> list[pa.Table]:
+def _tasks(plan: DeltaPlan, delta: DeltaAtHand, files: Tasks) -> list[Tasks]:
     """The rows of each task: those of a file in one, and rows to insert, which come first, where most of their partition is."""
     if len(delta) <= ROWS_PER_TASK:
-        return [delta]
-    files = delta.column(FILE).to_numpy()
+        return [np.arange(len(delta))]
     inserts = int(np.searchsorted(files, 0))
     of_file = np.array(tasks_of_files(plan, os.cpu_count() or 1), dtype=np.int64)
-    of_row = np.concatenate((_tasks_of_inserts(plan, delta.slice(0, inserts), of_file), of_file[files[inserts:]] if len(of_file) else files[:0]))
-    return [delta.filter(pa.array(of_row == task)) for task in np.unique(of_row)]
+    of_row = np.concatenate((_tasks_of_inserts(plan, delta.taken(np.arange(inserts)), of_file), of_file[files[inserts:]] if len(of_file) else files[:0]))
+    return [np.flatnonzero(of_row == task) for task in np.unique(of_row)]
 
 
 def _tasks_of_inserts(plan: DeltaPlan, inserts: pa.Table, of_file: Tasks) -> Tasks:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -16,39 +15,33 @@ SPREAD = np.uint64(0x9E3779B97F4A7C15)  # 2**64 by the golden ratio: neighbours 
 
 
 class KeyCodes:
-    """A number for each key of a batch, whose columns these are: 0, 1, … for as many as there are, and -1 for what is no key of it."""
+    """A number for each key of a batch, whose columns these are, without nulls: 0, 1, … for as many as there are, and -1 for what is no key of it."""
 
     def __init__(self, columns: Sequence[pa.Array]) -> None:
         first, *others = columns
-        self._first, self._others = _Values(first), []
-        self.own = self._first.codes(first)
+        self._first, self._others = _values(first), list[_Pairs]()
+        self.own, self.count = self._first.own, len(self._first)
         for column in others:
             part = _Pairs(self.own, column)
             self._others.append(part)
-            self.own = part.codes(self.own, column)
-
-    @cached_property
-    def has_duplicates(self) -> bool:
-        ordered = np.sort(self.own)
-        return bool((ordered[1:] == ordered[:-1]).any())
+            self.own, self.count = part.own, len(part)
 
     def find(self, columns: Sequence[pa.Array]) -> tuple[Numbers, Numbers]:
         """Rows of these columns that have a key of the batch, and its number."""
         first, *others = columns
-        if not others:
-            return self._first.find(first)
-        codes = self._first.codes(first)
+        rows, codes = self._first.find(first)
         for part, column in zip(self._others, others, strict=True):
-            codes = part.codes(codes, column)
-        rows = np.flatnonzero(codes >= 0)
-        return rows, codes[rows]
+            found, codes = part.find(codes, column.take(pa.array(rows)))
+            rows = rows[found]
+        return rows, codes
 
 
 class KeyPlaces:
     """Where each key is among the records of a batch, which have it once."""
 
     def __init__(self, codes: KeyCodes, own: Numbers) -> None:
-        self._codes, self._place = codes, np.argsort(own)
+        self._codes, self._place = codes, np.empty(len(own), np.int64)
+        self._place[own] = np.arange(len(own))
 
     def find(self, columns: Sequence[pa.Array]) -> tuple[Numbers, Numbers]:
         """Rows of these columns that have a key of the batch, and the record of each."""
@@ -57,87 +50,84 @@ class KeyPlaces:
 
 
 class _Pairs:
-    """The pairs of what came before and a value of one more column, numbered as far as the batch has them, so that numbers stay below its records."""
+    """What came before with a value of one more column, numbered as far as the batch has it, so that numbers stay below its records."""
 
     def __init__(self, codes: Numbers, column: pa.Array) -> None:
-        self._values = _Values(column)
-        self._known = _Sorted(self._pairs(codes, column))
-
-    def codes(self, codes: Numbers, column: pa.Array) -> Numbers:
-        made = np.full(len(codes), -1, np.int64)
-        rows, places = self._known.find(self._pairs(codes, column))
-        made[rows] = places
-        return made
-
-    def _pairs(self, codes: Numbers, column: pa.Array) -> Numbers:
-        more = self._values.codes(column)
-        return np.where((codes < 0) | (more < 0), -1, codes * len(self._values) + more)
-
-
-class _Values:
-    """The distinct values of one column, each known by its place among them."""
-
-    def __init__(self, column: pa.Array) -> None:
-        present = column.drop_null()
-        self._numbers = _Sorted(_numbers(present)) if _is_number(column.type) else None
-        self._others = present.unique() if self._numbers is None else None
+        self._values = _values(column)
+        self._known = _Sorted(codes * len(self._values) + self._values.own)
+        self.own = self._known.own
 
     def __len__(self) -> int:
-        return len(self._others) if self._others is not None else len(self._numbers.values if self._numbers else ())
+        return len(self._known)
 
-    def codes(self, column: pa.Array) -> Numbers:
-        codes = np.full(len(column), -1, np.int64)
-        rows, places = self.find(column)
-        codes[rows] = places
-        return codes
+    def find(self, codes: Numbers, column: pa.Array) -> tuple[Numbers, Numbers]:
+        rows, more = self._values.find(column)
+        found, places = self._known.find_numbers(codes[rows] * len(self._values) + more)
+        return rows[found], places
+
+
+class _Dictionary:
+    """Distinct values of any type, each known by its place."""
+
+    def __init__(self, column: pa.Array) -> None:
+        encoded = column.dictionary_encode()
+        self._values = encoded.dictionary
+        self.own: Numbers = encoded.indices.to_numpy().astype(np.int64)
+
+    def __len__(self) -> int:
+        return len(self._values)
 
     def find(self, column: pa.Array) -> tuple[Numbers, Numbers]:
         """Rows of a column that have one of the values, and its place."""
-        if self._numbers is None:
-            places = pc.index_in(column, value_set=self._others)
-            found = np.flatnonzero(places.is_valid().to_numpy(zero_copy_only=False))
-            return found, places.drop_null().to_numpy().astype(np.int64)
-        rows, at = self._numbers.find(_numbers(column))
-        if column.null_count:
-            valid = column.is_valid().to_numpy(zero_copy_only=False)[rows]
-            rows, at = rows[valid], at[valid]
-        return rows, at
+        places = pc.index_in(column, value_set=self._values)
+        return np.flatnonzero(places.is_valid().to_numpy(zero_copy_only=False)), places.drop_null().to_numpy().astype(np.int64)
 
 
 class _Sorted:
     """Distinct numbers in order. Most that are asked for are none of them, which a list of flags by hash tells sooner than a search."""
 
     def __init__(self, numbers: Numbers) -> None:
-        self.values = _distinct(numbers)
-        bits = max(len(self.values) * FLAGS_PER_NUMBER, 2).bit_length()
+        order = np.argsort(numbers)
+        ordered = numbers[order]
+        is_new = np.append(np.ones(min(len(ordered), 1), dtype=bool), ordered[1:] != ordered[:-1])
+        self._numbers = ordered[is_new]
+        self.own = np.empty(len(numbers), np.int64)
+        self.own[order] = np.cumsum(is_new) - 1
+        bits = max(len(self) * FLAGS_PER_NUMBER, 2).bit_length()
         self._shift = np.uint64(64 - bits)
         self._flags = np.zeros(2**bits, dtype=bool)
-        self._flags[self._hashes(self.values)] = True
+        self._flags[self._hashes(self._numbers)] = True
 
-    def find(self, wanted: Numbers) -> tuple[Numbers, Numbers]:
+    def __len__(self) -> int:
+        return len(self._numbers)
+
+    def find(self, column: pa.Array) -> tuple[Numbers, Numbers]:
+        """Rows of a column that have one of the numbers, and its place."""
+        rows, places = self.find_numbers(_numbers(column))
+        if not column.null_count:
+            return rows, places
+        is_valid = column.is_valid().to_numpy(zero_copy_only=False)[rows]
+        return rows[is_valid], places[is_valid]
+
+    def find_numbers(self, wanted: Numbers) -> tuple[Numbers, Numbers]:
         rows = np.flatnonzero(self._flags.take(self._hashes(wanted), mode="clip"))
         if not len(rows):
             return rows, rows
         order = np.argsort(wanted[rows])  # so that one search is near the next
         asked = wanted[rows][order]
-        at = np.searchsorted(self.values, asked)
-        at[at == len(self.values)] = 0
-        places = np.where(self.values[at] == asked, at, -1)
-        places[order] = places.copy()
+        at = np.searchsorted(self._numbers, asked)
+        at[at == len(self)] = 0
+        places = np.empty(len(rows), np.int64)
+        places[order] = np.where(self._numbers[at] == asked, at, -1)
         return rows[places >= 0], places[places >= 0]
 
     def _hashes(self, numbers: Numbers) -> Numbers:
         return ((numbers.view(np.uint64) * SPREAD) >> self._shift).view(np.int64)
 
 
-def _distinct(numbers: Numbers) -> Numbers:
-    """Sorted; np.unique would put them through a hash table first, which takes several times as long."""
-    ordered = np.sort(numbers)
-    return ordered[np.append(True, ordered[1:] != ordered[:-1])] if len(ordered) else ordered
-
-
-def _is_number(kind: pa.DataType) -> bool:
-    return any(is_kind(kind) for is_kind in (pa.types.is_integer, pa.types.is_date32, pa.types.is_timestamp))
+def _values(column: pa.Array) -> _Sorted | _Dictionary:
+    is_number = any(is_kind(column.type) for is_kind in (pa.types.is_integer, pa.types.is_date32, pa.types.is_timestamp))
+    return _Sorted(_numbers(column)) if is_number else _Dictionary(column)
 
 
 def _numbers(column: pa.Array) -> Numbers:

@@ -18,7 +18,23 @@ from lakewright.keys.at_hand.records import KeyedRecords
 from lakewright.keys.combine import DELETED
 from lakewright.keys.definition import Definition
 from lakewright.options import MERGE_ISOLATION
-from lakewright.plan.delta import ACTION, CLAUSE, DELETE, FILE, INSERT, MATCH, MERGE_ON_READ, MOVE, NO_FILE, POSITION, ROW_ID, UPDATE, DeltaPlan, value_column
+from lakewright.plan.delta import (
+    ACTION,
+    CLAUSE,
+    DELETE,
+    FILE,
+    INSERT,
+    MATCH,
+    MERGE_ON_READ,
+    MOVE,
+    NO_FILE,
+    POSITION,
+    ROW_ID,
+    UPDATE,
+    DeltaAtHand,
+    DeltaPlan,
+    value_column,
+)
 from lakewright.plan.names import unquoted
 from lakewright.plan.request import RowRequest, Then
 from lakewright.read.scan import FileScan, plan_scan
@@ -109,22 +125,21 @@ class _Merge:
     moves: Moves
     matches: Matches
 
-    def delta(self) -> pa.Table:
+    def delta(self) -> DeltaAtHand:
         """Rows to insert, then changed ones by file and position."""
         matches, actions, clauses = self._outcomes()
         inserted = self._inserted() if self.plan.inserts else np.empty(0, np.int64)
         new = len(inserted)
-        columns = {
+        places = {
             FILE: pa.array(np.concatenate((np.full(new, NO_FILE), matches.targets)), pa.int32()),
             POSITION: pa.concat_arrays([pa.nulls(new, pa.int64()), pa.array(matches.positions, pa.int64())]),
             ACTION: pa.array(np.concatenate((np.full(new, INSERT), actions)), pa.int32()),
             CLAUSE: _numbered(np.concatenate((np.full(new, self._clause(Then.INSERT)), clauses))),
             ROW_ID: pa.concat_arrays([pa.nulls(new, pa.int64()), pc.if_else(pa.array(actions == MOVE), matches.row_ids, pa.scalar(None, pa.int64()))]),
         }
-        rows = pa.array(np.concatenate((inserted, matches.records)), pa.int64())
-        names = {i: self.context.schema.find_column_name(i) for i in self.plan.values}
-        values = self.at_hand.table.select(list(names.values())).take(rows)
-        return pa.table({**columns, **{value_column(i): values.column(name) for i, name in names.items()}})
+        schema = self.context.schema
+        values = {value_column(i): self.at_hand.table.column(schema.find_column_name(i)) for i in self.plan.values}
+        return DeltaAtHand(pa.table(places), pa.table(values), np.concatenate((inserted, matches.records)))
 
     def _outcomes(self) -> tuple[Matches, Numbers, Numbers]:
         """What becomes of each row that is matched, and by which clause; -1 where by none."""

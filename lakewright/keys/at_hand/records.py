@@ -59,7 +59,7 @@ def nulls_in(keys: Sequence[pa.Array]) -> int:
 def combined(table: pa.Table, codes: KeyCodes, definition: Definition) -> KeyedRecords:
     """The latest record of each key, in the order they came in. Of several with one ordering value it is the one that came last; null is before all else."""
     own = codes.own
-    if not codes.has_duplicates:
+    if codes.count == len(table):
         return KeyedRecords(table, len(table), KeyPlaces(codes, own))
     order = in_file_types(table, [part.column or "" for part in definition.ordering], definition.schema)
     nulls_first = {f"{what}{n}": column for n, values in enumerate(order) for what, column in (("has", values.is_valid()), ("value", values))}
