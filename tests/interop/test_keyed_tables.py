@@ -80,6 +80,22 @@ def test_rows_set_apart_in_a_rewritten_file_are_read_with_their_lineage(place_of
     assert sorted(row.id for row in table.changes(since=commit.parent_id).collect()) == list(range(21, 12_000, 1_000))
 
 
+@pytest.mark.feature("H1", "H7")
+@pytest.mark.parametrize("mode", ["copy-on-write", "merge-on-read"])
+def test_new_and_changed_rows_of_a_small_batch_are_read_with_their_lineage(place_of: Callable[[str], Place], peer: Peer, mode: str) -> None:
+    """Merging on read they are in one file, in which only rows that were there before say their row id."""
+    place = place_of("local")
+    table = place.lake.create_table(f"keyed.together_{mode[0]}", SCHEMA, key="id", ordering="at", format_version=3, properties={"write.merge.mode": mode})
+    table.upsert(batch(place, *((n, "eu", 1.0, 1) for n in range(4))))
+    before = of_the_runtime(peer, place, table)
+    commit = table.upsert(batch(place, (1, "us", 2.0, 2), (2, "eu", 0.0, 0), (7, "eu", 7.0, 1), (9, "us", 9.0, 1)))
+    assert commit.added_rows == 3 or mode == "copy-on-write"
+    assert same_everywhere(place, peer, table) == [(0, "eu", 1.0, 1), (1, "us", 2.0, 2), (2, "eu", 1.0, 1), (3, "eu", 1.0, 1), (7, "eu", 7.0, 1), (9, "us", 9.0, 1)]
+    after = of_the_runtime(peer, place, table)
+    assert after == of_duckdb(table) == ours(table) and {key: after[key][0] for key in before} == {key: row_id for key, (row_id, _) in before.items()}
+    assert sorted(key for key, (_, last) in after.items() if last == commit.sequence_number) == [1, 7, 9]
+
+
 @pytest.mark.feature("P5")
 def test_postponed_rows_are_seen_after_a_compaction(place_of: Callable[[str], Place], peer: Peer) -> None:
     place = place_of("local")
