@@ -13,7 +13,6 @@ from lakewright.commit.change import SERIALIZABLE, SnapshotChange, operation_of
 from lakewright.commit.result import PLAN_MS, ROWS_COPIED, ROWS_DELETED, ROWS_INSERTED, ROWS_UPDATED, SHUFFLE_MS, WRITE_MS, clause_rows, milliseconds
 from lakewright.errors import MultipleMatches
 from lakewright.options import DELETE_ISOLATION, DELETE_MODE, MERGE_ISOLATION, MERGE_MODE, UPDATE_ISOLATION, UPDATE_MODE
-from lakewright.plan.delta import DeltaAtHand
 from lakewright.plan.overwrite import with_their_deletes
 from lakewright.plan.request import Clause, Command, RowRequest, Then
 from lakewright.read.scan import FileScan
@@ -23,6 +22,7 @@ from lakewright.rows.merge import plan_merge
 from lakewright.rows.merge_source import MergeSource
 from lakewright.rows.row_plan import RowContext, RowPlan
 from lakewright.rows.small_files import fold
+from lakewright.write.delta_at_hand import DeltaAtHand
 from lakewright.write.delta_here import materialise_here
 from lakewright.write.delta_write import Materialised, materialise
 from lakewright.write.engine import running

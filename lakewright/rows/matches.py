@@ -10,13 +10,14 @@ from sqlglot import exp
 from sqlglot.errors import SqlglotError
 
 from lakewright.errors import DuplicateKey, LakewrightError, MultipleMatches
-from lakewright.plan.delta import ACTION, INSERT, DeltaAtHand, value_column
+from lakewright.plan.delta import ACTION, INSERT, value_column
 from lakewright.plan.names import match_name
 from lakewright.plan.request import RowRequest
 from lakewright.quoting import quoted
 from lakewright.read.layout import FILE, POSITION
 from lakewright.rows.merge_source import SOURCE_ROW, MergeSource
 from lakewright.rows.row_plan import RowContext, RowPlan
+from lakewright.write.delta_at_hand import DeltaAtHand
 from lakewright.write.delta_messages import place_of_match
 
 if TYPE_CHECKING:

@@ -13,7 +13,7 @@ from lakewright.commit.result import FILES_CONSIDERED, FILES_READ, LOOKUP_MS, mi
 from lakewright.commit.store import TableState
 from lakewright.format.metadata import Metadata, Snapshot
 from lakewright.options import TARGET_FILE_SIZE, Options
-from lakewright.plan.delta import ACTION, CLAUSE, COPY_ON_WRITE, FILE, MOVE, POSITION, ROW_ID, DeltaAtHand, DeltaPlan, TargetFile, value_column
+from lakewright.plan.delta import ACTION, CLAUSE, COPY_ON_WRITE, FILE, MOVE, POSITION, ROW_ID, DeltaPlan, TargetFile, value_column
 from lakewright.plan.targets import FIRST_ROW, plan_targets, with_targets
 from lakewright.plan.types import spark_struct
 from lakewright.plan.write_plan import WritePlan
@@ -21,6 +21,7 @@ from lakewright.read.arrow_scan import arrow_read
 from lakewright.read.located import STORED_ROW_ID, located_rows
 from lakewright.read.scan import FileScan
 from lakewright.rows.moves import Moves
+from lakewright.write.delta_at_hand import DeltaAtHand
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

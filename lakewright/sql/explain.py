@@ -8,7 +8,6 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from lakewright.options import TARGET_FILE_SIZE, resolve
-from lakewright.plan.delta import DeltaAtHand
 from lakewright.plan.distribution import choose_distribution
 from lakewright.plan.filters import parse_where
 from lakewright.plan.request import RowRequest
@@ -26,6 +25,7 @@ from lakewright.sql.lexer import tokens_of
 from lakewright.sql.looks import written
 from lakewright.sql.parse_rows import QUERIES
 from lakewright.sql.targets import writable
+from lakewright.write.delta_at_hand import DeltaAtHand
 from lakewright.write.engine import choose_engine
 
 if TYPE_CHECKING:

@@ -12,8 +12,9 @@ from urllib.parse import urlparse
 import numpy as np
 import pyarrow as pa
 
-from lakewright.plan.delta import ACTION, CLAUSE, COPY_ON_WRITE, FILE, POSITION, ROW_ID, DeltaAtHand, DeltaPlan, value_column
+from lakewright.plan.delta import ACTION, CLAUSE, COPY_ON_WRITE, FILE, POSITION, ROW_ID, DeltaPlan, value_column
 from lakewright.plan.types import spark_type
+from lakewright.write.delta_at_hand import DeltaAtHand
 from lakewright.write.delta_messages import DeltaMessage, Materialised, joined
 from lakewright.write.delta_task import materialise_batches
 from lakewright.write.delta_write import materialise, tasks_of_files

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-from pyiceberg.partitioning import PartitionSpec
+from pyiceberg.partitioning import PartitionField, PartitionSpec
 from pyiceberg.schema import Schema
 
 from lakewright.format.data_file import DataFile
@@ -20,6 +20,7 @@ from lakewright.write.arrow_rows import in_file_types
 from lakewright.write.rolling import RollingWriter, TaskFiles
 
 MOST_BUFFERED = 256 * 1024 * 1024
+Numbers = np.ndarray[Any, np.dtype[np.int64]]
 
 
 class FanoutWriter:
@@ -84,20 +85,21 @@ def split_by_partition(spec: PartitionSpec, schema: Schema, batch: pa.RecordBatc
     return [(tuple(_key(array[int(start)]) for array in values), batch.slice(start, end - start)) for start, end in zip(starts, ends, strict=True)]
 
 
-def partition_numbers(values: list[pa.Array]) -> tuple[dict[tuple[Any, ...], int], np.ndarray[Any, np.dtype[np.int64]]]:
-    """The partitions that rows with these values are of, each with a number, and the number of each row's."""
+def numbered_partitions(fields: Sequence[PartitionField], schema: Schema, rows: pa.Table) -> tuple[dict[tuple[Any, ...], int], Numbers]:
+    """The values of these fields that rows have, each with a number, and the number of each row's."""
+    names = list(dict.fromkeys(source_path(schema, f.source_id)[0] for f in fields))
+    columns = pa.RecordBatch.from_arrays(in_file_types(rows, names, schema), names=names)
+    values = partition_values(PartitionSpec(*fields), schema, columns)
     _, first, numbers = np.unique(_codes(values), return_index=True, return_inverse=True)
     return {partition_key(tuple(_key(array[int(at)]) for array in values)): number for number, at in enumerate(first)}, numbers
 
 
-def partitions_of(spec: PartitionSpec, schema: Schema, rows: pa.Table, files: Sequence[DataFile]) -> tuple[np.ndarray[Any, np.dtype[np.int64]], np.ndarray[Any, np.dtype[np.int64]]]:
+def partitions_of(spec: PartitionSpec, schema: Schema, rows: pa.Table, files: Sequence[DataFile]) -> tuple[Numbers, Numbers]:
     """The number of each row's partition under the spec, and of each file's, which is of the spec; -1 if no row is of it."""
     fields = partition_fields(spec)
     if not fields:
         return np.zeros(len(rows), np.int64), np.zeros(len(files), np.int64)
-    names = list(dict.fromkeys(source_path(schema, f.source_id)[0] for _, f in fields))
-    columns = pa.RecordBatch.from_arrays(in_file_types(rows, names, schema), names=names)
-    numbers, of_rows = partition_numbers(partition_values(PartitionSpec(*(f for _, f in fields)), schema, columns))
+    numbers, of_rows = numbered_partitions([f for _, f in fields], schema, rows)
     return of_rows, np.array([numbers.get(partition_key(tuple(file.partition[n] for n, _ in fields)), -1) for file in files], np.int64)
 
 

@@ -15,7 +15,7 @@ SPREAD = np.uint64(0x9E3779B97F4A7C15)  # 2**64 by the golden ratio: neighbours 
 
 
 class KeyCodes:
-    """A number for each key of a batch, whose columns these are, without nulls: 0, 1, … for as many as there are, and -1 for what is no key of it."""
+    """A number for each key of a batch, whose columns these are, without nulls: 0, 1, … for as many as there are."""
 
     def __init__(self, columns: Sequence[pa.Array]) -> None:
         first, *others = columns

@@ -30,6 +30,7 @@ ROWS_AT_ONCE = 262_144
 TIMES, BYTES_OF_TIME = (TimestampType, TimestamptzType), 8
 NONE: Numbers = np.empty(0, np.int64)
 
+
 @dataclass(frozen=True)
 class Wanted:
     """The keys to find, what records are ordered by, and the columns of the table for both."""

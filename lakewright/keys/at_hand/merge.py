@@ -31,7 +31,6 @@ from lakewright.plan.delta import (
     POSITION,
     ROW_ID,
     UPDATE,
-    DeltaAtHand,
     DeltaPlan,
     value_column,
 )
@@ -43,6 +42,7 @@ from lakewright.rows.merge_source import MergeSource, is_of_one, pruning_filter
 from lakewright.rows.moves import Moves, moves_of
 from lakewright.rows.row_plan import RowContext, RowPlan, delta_plan, targets_of, told_lookup
 from lakewright.write.arrow_rows import in_file_types
+from lakewright.write.delta_at_hand import DeltaAtHand
 from lakewright.write.fanout import partitions_of
 
 MOST_KEY_BYTES = 256 * 1024 * 1024

@@ -6,18 +6,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-import pyarrow as pa
-from pyiceberg.partitioning import PartitionSpec
 from pyiceberg.transforms import BucketTransform, DayTransform, HourTransform, MonthTransform, YearTransform
 from pyiceberg.types import BooleanType, IntegerType, LongType, StringType
 
-from lakewright.format.transforms import partition_values
 from lakewright.keys.definition import Definition
 from lakewright.plan.distribution import partition_fields
 from lakewright.plan.transform_columns import source_column, source_path, with_transform
 from lakewright.read.prune import partition_key
-from lakewright.write.arrow_rows import in_file_types
-from lakewright.write.fanout import partition_numbers
+from lakewright.write.fanout import numbered_partitions
 
 if TYPE_CHECKING:
     from pyiceberg.partitioning import PartitionField
@@ -53,16 +49,11 @@ class PartitionIndex:
     def _partitions(self, context: RowContext, source: MergeSource, fields: list[PartitionField]) -> set[tuple[Any, ...]] | None:
         """The values of these fields that the batch has; None if there are too many to tell one by one."""
         if source.at_hand is not None:
-            return self._partitions_here(context, source.at_hand.table, fields)
+            known, _ = numbered_partitions(fields, context.schema, source.at_hand.table)
+            return None if len(known) > MOST_PARTITIONS else set(known)
         rows = source.rows
         for n, field in enumerate(fields):
             column = source_column(context.schema, field.source_id)
             rows = with_transform(rows, f"_lw_p{n}", field.transform, context.schema.find_field(field.source_id).field_type, column)
         found = rows.select(*(f"_lw_p{n}" for n in range(len(fields)))).distinct().limit(MOST_PARTITIONS + 1).collect()
         return None if len(found) > MOST_PARTITIONS else {partition_key(tuple(row)) for row in found}
-
-    def _partitions_here(self, context: RowContext, records: pa.Table, fields: list[PartitionField]) -> set[tuple[Any, ...]] | None:
-        names = list(dict.fromkeys(source_path(context.schema, f.source_id)[0] for f in fields))
-        columns = pa.RecordBatch.from_arrays(in_file_types(records, names, context.schema), names=names)
-        found, _ = partition_numbers(partition_values(PartitionSpec(*fields), context.schema, columns))
-        return None if len(found) > MOST_PARTITIONS else set(found)
