@@ -16,6 +16,7 @@ import json
 import logging
 import socket
 import threading
+import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from http import HTTPStatus
@@ -33,6 +34,8 @@ from lakewright.shards.reader import ShardReader
 
 log = logging.getLogger("lakewright")
 JSON, TEXT, BYTES = "application/json", "text/plain; version=0.0.4; charset=utf-8", "application/octet-stream"
+LEAVING = 64  # connections turned away with an answer at a time, when all that may be open are; others are closed without one
+PATIENCE = 2.0  # seconds given to a client that is turned away
 
 
 @dataclass(frozen=True)
@@ -103,6 +106,7 @@ class _Server(ThreadingHTTPServer):
     def __init__(self, place: tuple[str, int], service: ShardServer) -> None:
         self.service = service
         self._open: set[socket.socket] = set()
+        self._leaving = threading.BoundedSemaphore(LEAVING)
         self._lock = threading.Lock()
         if ":" in place[0]:
             self.address_family = socket.AF_INET6
@@ -113,11 +117,27 @@ class _Server(ThreadingHTTPServer):
             is_full = len(self._open) >= self.service.config.max_connections
             if not is_full:
                 self._open.add(request)
-        if is_full:
-            request.sendall(b"HTTP/1.1 503 Service Unavailable\r\nContent-Length: 0\r\nConnection: close\r\n\r\n")
+        if not is_full:
+            super().process_request(request, client_address)
+        elif self._leaving.acquire(blocking=False):
+            threading.Thread(target=self._turn_away, args=(request,), name="lakewright-shards-full", daemon=True).start()
+        else:
             super().shutdown_request(request)
-            return
-        super().process_request(request, client_address)
+
+    def _turn_away(self, request: socket.socket) -> None:
+        """503, hanging up only when the client has: closed with bytes unread, a connection is reset and its answer may be lost."""
+        try:
+            request.settimeout(min(self.service.config.timeout, PATIENCE))
+            request.sendall(b"HTTP/1.1 503 Service Unavailable\r\nContent-Length: 0\r\nConnection: close\r\n\r\n")
+            request.shutdown(socket.SHUT_WR)
+            until = time.monotonic() + PATIENCE
+            while request.recv(65536) and time.monotonic() < until:
+                pass
+        except OSError:
+            pass  # gone or too slow, and not served anyway
+        finally:
+            super().shutdown_request(request)
+            self._leaving.release()
 
     def shutdown_request(self, request: Any) -> None:
         with self._lock:

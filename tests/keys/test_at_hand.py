@@ -58,7 +58,7 @@ def at_hand(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
 
 @pytest.mark.feature("H2", "H4")
-@pytest.mark.parametrize(("mode", "kind"), zip(cycle(["copy-on-write", "merge-on-read"]), KEYS))
+@pytest.mark.parametrize(("mode", "kind"), [*zip(cycle(["copy-on-write", "merge-on-read"]), KEYS)])
 def test_keys_of_every_type_are_found_as_spark_finds_them(lake: Lake, mode: str, kind: str) -> None:
     sql, (a, b, c, d, e, f) = KEYS[kind]
     schema = f"id {sql}, v int, at int, gone boolean"

@@ -15,9 +15,9 @@ import pytest
 
 import lakewright as lw
 from lakewright.errors import CorruptSnapshot, ReaderClosed, SnapshotNotFound, UnsupportedSnapshot
-from lakewright.shards.manifest import Manifest, read_manifest, sealed
+from lakewright.shards.manifest import Manifest, read_manifest, sealed, write_manifest
 from lakewright.shards.metrics import PrometheusMetrics
-from lakewright.shards.publish import CURRENT, current
+from lakewright.shards.publish import CURRENT, current, point_to
 from lakewright.shards.routing import HashRouting
 from lakewright.shards.store import LocalStore, Store, open_store
 from tests.shards.readers import READERS
@@ -254,8 +254,9 @@ def test_background_refresh(store: Store, caplog: pytest.LogCaptureFixture) -> N
     with lw.shards.open(store.url, refresh_every=0.02) as reader:
         published(store, CHANGED)
         assert waited(lambda: reader.version == 2) and reader.get(5) == b"new 5"
-        path = Path(store.full(published(store, ROWS).manifest_ref))
-        path.write_bytes(b"damaged")
+        damaged = write_manifest(store, written(store, ROWS))
+        Path(store.full(damaged)).write_bytes(b"damaged")
+        point_to(store, damaged, 3, expected=current(store))
         assert waited(lambda: "version 2 is served on" in caplog.text) and reader.get(5) == b"new 5"
         published(store, ROWS)
         assert waited(lambda: reader.version == 4) and reader.get(5) == b"5"
