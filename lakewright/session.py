@@ -86,6 +86,24 @@ def time_zone(spark: SparkSession) -> str:
     return str(spark.conf.get(TIME_ZONE))
 
 
+def cores_at_hand(spark: SparkSession) -> int | None:
+    """How many tasks run at once; None for a Connect session, which does not say."""
+    context: Any = getattr(spark, "_sc", None)
+    return None if context is None else int(context.defaultParallelism)
+
+
+def cores_of(spark: SparkSession) -> int:
+    """The same; a Connect session says it through how it splits rows, in a job."""
+    from pyspark.sql import functions as F
+
+    known = cores_at_hand(spark)
+    if known is not None:
+        return known
+    row = spark.range(10_000).select(F.spark_partition_id().alias("part")).agg(F.max("part").alias("last")).first()
+    assert row is not None
+    return int(row.last) + 1
+
+
 @contextmanager
 def settings(spark: SparkSession, wanted: Mapping[str, str]) -> Iterator[None]:
     """Keep these settings in force for a block, then put the session back in reverse order, also when the block fails.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import reduce
 from typing import TYPE_CHECKING
 
 from pyiceberg.schema import Schema
@@ -34,7 +35,7 @@ from lakewright.read.change_rows import (
 from lakewright.read.frame import to_dataframe
 from lakewright.read.layout import placeholder
 from lakewright.read.prune import Pruner
-from lakewright.read.scan import Scan, plan_scan
+from lakewright.read.scan import FileScan, Scan, plan_scan
 from lakewright.read.timetravel import Moment
 from lakewright.session import time_zone
 
@@ -84,6 +85,14 @@ def newest_known(begin: Snapshot | None) -> int:
     return -1 if begin is None else begin.sequence_number
 
 
+def _is_all_changed(file: FileScan, begin: Snapshot) -> bool:
+    """Whether a file that came after a snapshot says that no row of it is older: each takes the file's sequence number, or has a later one."""
+    data = file.data_file
+    older = data.record_count - data.null_value_counts.get(ROW_SEQUENCE, 0)
+    least = data.lower_bounds.get(ROW_SEQUENCE)
+    return older == 0 or (least is not None and int.from_bytes(least, "little", signed=True) > begin.sequence_number)
+
+
 def _small_steps(metadata: Metadata, steps: Sequence[Step]) -> set[int]:
     """Steps whose commits say that they changed few rows, whatever number they copied; few in all of them together."""
     small, room = set(), SMALL
@@ -123,15 +132,22 @@ class _Query:
         return self._changed(one).where(f"{CHANGE_TYPE} = '{INSERT}'").select(*self._names)
 
     def _by_lineage(self) -> DataFrame:
+        """Files of changed rows alone are read as they are; of others each row is asked when it was last changed."""
         state, begin, schema = self.state, self.range.begin, self.range.schema
-        planned = plan_scan(state.io, state.metadata, self.range.until, self.chosen, schema=schema, newer_than=newest_known(begin))
+        planned = plan_scan(state.io, state.metadata, self.range.until, self.chosen, schema=schema, newer_than=newest_known(begin), with_metrics=begin is not None)
         matches = in_glob(self.path_glob, state.metadata.location)
-        scan = Scan(planned.snapshot, tuple(file for file in planned.files if matches(file)))
-        if begin is None or not scan.files:
-            return to_dataframe(self.spark, state.io, state.metadata, scan, schema=schema)
-        wide = Schema(*schema.fields, SEQUENCE, schema_id=schema.schema_id)
-        rows = to_dataframe(self.spark, state.io, state.metadata, scan, schema=wide)
-        return rows.where(f"{SEQUENCE.name} IS NULL OR {SEQUENCE.name} > {begin.sequence_number}").drop(SEQUENCE.name)
+        whole: list[FileScan] = []
+        mixed: list[FileScan] = []
+        for file in filter(matches, planned.files):
+            (whole if begin is None or _is_all_changed(file, begin) else mixed).append(file)
+        frames = [self._read(whole, schema)] if whole or not mixed else []
+        if begin is not None and mixed:
+            wide = Schema(*schema.fields, SEQUENCE, schema_id=schema.schema_id)
+            frames.append(self._read(mixed, wide).where(f"{SEQUENCE.name} IS NULL OR {SEQUENCE.name} > {begin.sequence_number}").drop(SEQUENCE.name))
+        return reduce(lambda left, right: left.unionAll(right), frames)
+
+    def _read(self, files: Sequence[FileScan], schema: Schema) -> DataFrame:
+        return to_dataframe(self.spark, self.state.io, self.state.metadata, Scan(self.range.until, tuple(files)), schema=schema)
 
     def _latest_by_key(self) -> DataFrame:
         from pyspark.sql import Window

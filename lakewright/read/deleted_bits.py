@@ -67,7 +67,7 @@ class DeletedBits:
         chunk = F.least(F.shiftright(position, CHUNK_BITS), file.bitwiseAND(F.lit((1 << COUNT_BITS) - 1)))
         bits_at = F.get(array, (F.shiftright(file, COUNT_BITS) + chunk).cast("int"))
         word = F.get(array, (bits_at + F.shiftright(position, WORD_BITS).bitwiseAND(F.lit(WORDS - 1))).cast("int"))
-        known = F.coalesce(word, F.raise_error(F.lit("Spark names a data file otherwise than was expected, so that its deleted rows are not known; read with engine='arrow'.")).cast("bigint"))
+        known = F.coalesce(word, F.raise_error(F.lit("Spark names a data file otherwise than was expected, so that its deleted rows are not known; read the table with spark.read.format('lakewright').")).cast("bigint"))
         return F.getbit(known, position.bitwiseAND(F.lit((1 << WORD_BITS) - 1)).cast("int")) == 0
 
 

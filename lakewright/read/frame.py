@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Sequence
 from functools import reduce
 from typing import TYPE_CHECKING
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
 
 AUTO, NATIVE, ARROW = "auto", "native", "arrow"
+FEW = 4  # times as many rows in files with deletes as in those without
 
 
 def to_dataframe(
@@ -76,10 +78,7 @@ def split_by_engine(spark: SparkSession, files: Sequence[FileScan], engine: str)
 def _native_frames(spark: SparkSession, io: FileIO, metadata: Metadata, files: Sequence[FileScan], schema: Schema, metadata_columns: bool) -> list[DataFrame]:
     lineage = lineage_fields(metadata) if metadata_columns else []
     frames = []
-    for deleted in (False, True):
-        group = [file for file in files if bool(file.deletes) is deleted]
-        if not group:
-            continue
+    for deleted, group in _by_deletes(files).items():
         extra = [*lineage, *(dropped_fields(metadata, schema, equality_ids(group)) if deleted else ())]
         wide = Schema(*schema.fields, *extra, schema_id=schema.schema_id)
         frame = scan_native(spark, io, metadata, [file.data_file for file in group], wide, place=(FILE, POSITION, FILE_SIZE) if deleted or metadata_columns else ())
@@ -90,10 +89,24 @@ def _native_frames(spark: SparkSession, io: FileIO, metadata: Metadata, files: S
     return frames
 
 
+def _by_deletes(files: Sequence[FileScan]) -> dict[bool, list[FileScan]]:
+    """Files that deletes apply to, and others, for which it need not be asked where a row stands; together where these others are few, since a scan costs more to plan than they do to read."""
+    groups: dict[bool, list[FileScan]] = defaultdict(list)
+    for file in files:
+        groups[bool(file.deletes)].append(file)
+    if len(groups) == 2 and _rows(groups[False]) * FEW <= _rows(groups[True]) and not equality_ids(files):
+        return {True: list(files)}
+    return groups
+
+
+def _rows(files: Sequence[FileScan]) -> int:
+    return sum(file.data_file.record_count for file in files)
+
+
 def _shown(spark: SparkSession, metadata: Metadata, files: Sequence[FileScan], schema: Schema, frame: DataFrame, metadata_columns: bool) -> DataFrame:
     names = [quoted(f.name) for f in schema.fields]
     if not metadata_columns:
-        return frame.select(*names)
+        return frame.selectExpr(*names)
     frame = with_file_info(spark, metadata, files, frame, lambda path: reported_path(spark_path(spark, path)))
     return frame.select(*names, *metadata_values(metadata, schema))
 

@@ -18,6 +18,7 @@ from lakewright.format.data_file import DataFile
 from lakewright.format.metadata import Metadata
 from lakewright.plan.types import spark_struct, spark_type
 from lakewright.quoting import quoted
+from lakewright.read.even_scans import even_scans
 from lakewright.read.footers import file_schema, identity_value, layout_in, missing, name_mapping
 from lakewright.read.layout import FILE, FILE_SIZE, POSITION, Layout, layout_by_id, layout_by_name, needs_footers, physical_struct
 from lakewright.read.paths import reported_path, spark_path
@@ -40,6 +41,7 @@ READ_OPTIONS = {
     "int96RebaseMode": "CORRECTED",
 }
 REPORTED_AS = {FILE: "file_path", POSITION: "row_index", FILE_SIZE: "file_size"}
+METADATA = "_metadata"
 UUID_TEXT = "$1-$2-$3-$4-$5"
 UUID_PARTS = "^(.{8})(.{4})(.{4})(.{4})(.{12})$"
 
@@ -47,7 +49,7 @@ UUID_PARTS = "^(.{8})(.{4})(.{4})(.{4})(.{12})$"
 def scan_native(spark: SparkSession, io: FileIO, metadata: Metadata, files: Sequence[DataFile], schema: Schema, *, place: Sequence[str] = ()) -> DataFrame:
     """The rows of the files in the columns of the schema. place: which of FILE, POSITION and FILE_SIZE to add, as Spark reports them."""
     groups = _layouts(spark, io, metadata, files, schema)
-    frames = [_scan(spark, metadata, members, schema, layout, place) for layout, members in groups]
+    frames = [_scan(spark, metadata, share, schema, layout, place) for layout, members in groups for share in even_scans(spark, members)]
     return reduce(lambda left, right: left.unionAll(right), frames)
 
 
@@ -74,7 +76,7 @@ def _by_footer(io: FileIO, metadata: Metadata, files: Sequence[DataFile], schema
 def _scan(spark: SparkSession, metadata: Metadata, files: Sequence[DataFile], schema: Schema, layout: Layout, place: Sequence[str]) -> DataFrame:
     struct = spark_struct(physical_struct(schema.as_struct(), layout), layout.by_id, nullable=True)
     frame = open_parquet(spark, [file.file_path for file in files], struct)
-    places = _places(frame, place) if place else []
+    places: Sequence[Column | str] = _places(frame, place) if place else []
     values, frame = _with_constants(spark, metadata, files, _constant_fields(metadata, files, schema, layout), frame)
     return _selected(frame, [*(_shown(f, layout, values.get(f.field_id)) for f in schema.fields), *places])
 
@@ -87,9 +89,11 @@ def _selected(frame: DataFrame, shown: Sequence[Column | str]) -> DataFrame:
     return frame.selectExpr(*texts) if len(texts) == len(shown) else frame.select(*(F.expr(one) if isinstance(one, str) else one for one in shown))
 
 
-def _places(frame: DataFrame, place: Sequence[str]) -> list[Column]:
-    source = frame.metadataColumn("_metadata")
-    return [source[REPORTED_AS[name]].alias(name) for name in place]
+def _places(frame: DataFrame, place: Sequence[str]) -> list[Column] | list[str]:
+    if any(name.lower() == METADATA for name in frame.columns):
+        source = frame.metadataColumn(METADATA)
+        return [source[REPORTED_AS[name]].alias(name) for name in place]
+    return [f"{METADATA}.{REPORTED_AS[name]} AS {name}" for name in place]
 
 
 def open_parquet(spark: SparkSession, paths: Sequence[str], struct: Any) -> DataFrame:

@@ -13,8 +13,9 @@ import pyarrow as pa
 from lakewright.format.data_file import DataFile
 from lakewright.plan.combine import Bin
 from lakewright.plan.delta import DeltaPlan
+from lakewright.session import cores_of
 from lakewright.write.combine_task import CombineMessage, combine_bins
-from lakewright.write.delta_write import BYTES_PER_TASK, TASKS_PER_CORE, balanced, cores_of, float_fields, without_most_metrics
+from lakewright.write.delta_write import BYTES_PER_TASK, TASKS_PER_CORE, balanced, float_fields, without_most_metrics
 from lakewright.write.engine import writing
 from lakewright.write.messages import winners
 

@@ -19,6 +19,7 @@ from lakewright.plan.delta import COPY_ON_WRITE, DELTA_COLUMNS, FILE, MERGE_ON_R
 from lakewright.plan.distribution import partition_fields, with_partition_columns
 from lakewright.read.prune import partition_key
 from lakewright.read.scan import without_metrics
+from lakewright.session import cores_of
 from lakewright.write.delta_messages import DeltaMessage, Materialised, joined
 from lakewright.write.delta_task import copy_parts, materialise_batches
 from lakewright.write.engine import writing
@@ -151,18 +152,6 @@ def _spread(plan: DeltaPlan, delta: DataFrame) -> tuple[DataFrame, Column]:
         return delta, F.xxhash64(*codes)
     plain = [value_column(f.field_id) for f in schema.fields if f.field_type.is_primitive]
     return delta, F.xxhash64(*plain) if plain else F.spark_partition_id()
-
-
-def cores_of(spark: SparkSession) -> int:
-    """How many tasks run at once; a Connect session says it only through how it splits rows."""
-    from pyspark.sql import functions as F
-
-    try:
-        return int(spark.sparkContext.defaultParallelism)
-    except Exception:
-        row = spark.range(10_000).select(F.spark_partition_id().alias("part")).agg(F.max("part").alias("last")).first()
-        assert row is not None
-        return int(row.last) + 1
 
 
 def _parts_left(plan: DeltaPlan, messages: Iterable[DeltaMessage]) -> list[int]:

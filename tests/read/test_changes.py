@@ -17,8 +17,10 @@ from lakewright.commit.change import REPLACE, MetadataChange
 from lakewright.commit.result import Commit
 from lakewright.commit.store import TableState
 from lakewright.errors import ColumnNotFound, DuplicateColumn, InvalidOption, RangeNotFound, RefNotFound
+from lakewright.format.lineage import ROW_SEQUENCE, ROW_SEQUENCE_NAME
 from lakewright.read.change_range import resolve_range
 from lakewright.read.changes import changes
+from lakewright.read.layout import placeholder
 from lakewright.session import settings
 from tests.commit.kit import Kit
 from tests.read.changes_kit import SMALL, applied, bag, rolled_back
@@ -337,3 +339,20 @@ def test_deletes_of_other_engines(spark: SparkSession, other_table: Callable[...
     told = sorted((row["_change_ordinal"], row["_change_type"], row.id) for row in changes(spark, state, since=first.snapshot_id, log=True).collect())
     assert told == [(0, "delete", 2), (1, "insert", 2), (2, "delete", 1), (2, "delete", 4)]
     assert bag(changes(spark, state, since=first.snapshot_id).collect()) == bag([(2, "B")])
+
+
+def test_files_of_changed_rows_alone_are_not_asked_row_by_row(lake: Lake, spark: SparkSession) -> None:
+    """Rows that were written with the files they are in, beside rows that were copied into theirs."""
+    table = lake.create_table("a.t", "id bigint, v string", format_version=3, properties={"write.update.mode": "merge-on-read"})
+    first = table.append(spark.range(10).selectExpr("id", "'old' AS v").coalesce(1))
+    table.update({"v": "'new'"}, where="id IN (1, 3)")
+    moved = table.changes(since=first)
+    assert ROW_SEQUENCE_NAME not in asked(moved) and sorted(map(tuple, moved.collect())) == [(1, "new"), (3, "new")]
+    table.set_properties({"write.update.mode": "copy-on-write"})
+    table.update({"v": "'newer'"}, where="id = 2")
+    both = table.changes(since=first)
+    assert ROW_SEQUENCE_NAME in asked(both) and sorted(map(tuple, both.collect())) == [(1, "new"), (2, "newer"), (3, "new")]
+
+
+def asked(rows: DataFrame) -> str:
+    return str(rows._jdf.queryExecution().optimizedPlan()).replace(placeholder(ROW_SEQUENCE), ROW_SEQUENCE_NAME)  # type: ignore[operator]
