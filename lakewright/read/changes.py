@@ -143,11 +143,11 @@ class _Query:
         frames = [self._read(whole, schema)] if whole or not mixed else []
         if begin is not None and mixed:
             wide = Schema(*schema.fields, SEQUENCE, schema_id=schema.schema_id)
-            frames.append(self._read(mixed, wide).where(f"{SEQUENCE.name} IS NULL OR {SEQUENCE.name} > {begin.sequence_number}").drop(SEQUENCE.name))
+            frames.append(self._read(mixed, wide, whole=False).where(f"{SEQUENCE.name} IS NULL OR {SEQUENCE.name} > {begin.sequence_number}").drop(SEQUENCE.name))
         return reduce(lambda left, right: left.unionAll(right), frames)
 
-    def _read(self, files: Sequence[FileScan], schema: Schema) -> DataFrame:
-        return to_dataframe(self.spark, self.state.io, self.state.metadata, Scan(self.range.until, tuple(files)), schema=schema)
+    def _read(self, files: Sequence[FileScan], schema: Schema, *, whole: bool = True) -> DataFrame:
+        return to_dataframe(self.spark, self.state.io, self.state.metadata, Scan(self.range.until, tuple(files)), schema=schema, whole=whole)
 
     def _latest_by_key(self) -> DataFrame:
         from pyspark.sql import Window

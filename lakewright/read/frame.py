@@ -40,16 +40,18 @@ def to_dataframe(
     metadata_columns: bool = False,
     engine: str = AUTO,
     table: str | None = None,
+    whole: bool = True,
 ) -> DataFrame:
     """The rows of a planned scan, in the columns of `schema` (the current one unless given), filtered by `where`.
 
     engine: `native` reads with Spark, `arrow` in Python tasks; `auto` takes Spark for every file Spark can open.
+    whole: all of the files is read, not few row groups that a filter leaves.
     """
     schema = schema or metadata.schema
     if metadata_columns:
         check_no_clash(schema, table)
     native, arrow = split_by_engine(spark, scan.files, engine)
-    frames = _native_frames(spark, io, metadata, native, schema, metadata_columns)
+    frames = _native_frames(spark, io, metadata, native, schema, metadata_columns, whole)
     if arrow:
         frames.append(_arrow_frame(spark, io, metadata, arrow, schema, metadata_columns))
     frame = reduce(lambda left, right: left.unionAll(right), frames) if frames else _empty(spark, schema, metadata_columns)
@@ -75,13 +77,14 @@ def split_by_engine(spark: SparkSession, files: Sequence[FileScan], engine: str)
     return native, arrow
 
 
-def _native_frames(spark: SparkSession, io: FileIO, metadata: Metadata, files: Sequence[FileScan], schema: Schema, metadata_columns: bool) -> list[DataFrame]:
+def _native_frames(spark: SparkSession, io: FileIO, metadata: Metadata, files: Sequence[FileScan], schema: Schema, metadata_columns: bool, whole: bool) -> list[DataFrame]:
     lineage = lineage_fields(metadata) if metadata_columns else []
     frames = []
     for deleted, group in _by_deletes(files).items():
         extra = [*lineage, *(dropped_fields(metadata, schema, equality_ids(group)) if deleted else ())]
         wide = Schema(*schema.fields, *extra, schema_id=schema.schema_id)
-        frame = scan_native(spark, io, metadata, [file.data_file for file in group], wide, place=(FILE, POSITION, FILE_SIZE) if deleted or metadata_columns else ())
+        place = (FILE, POSITION, FILE_SIZE) if deleted or metadata_columns else ()
+        frame = scan_native(spark, io, metadata, [file.data_file for file in group], wide, place=place, whole=whole)
         if deleted:
             frame = apply_deletes(spark, io, metadata, group, wide, frame)
         is_shown = not (extra or deleted or metadata_columns)

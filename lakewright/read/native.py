@@ -46,10 +46,11 @@ UUID_TEXT = "$1-$2-$3-$4-$5"
 UUID_PARTS = "^(.{8})(.{4})(.{4})(.{4})(.{12})$"
 
 
-def scan_native(spark: SparkSession, io: FileIO, metadata: Metadata, files: Sequence[DataFile], schema: Schema, *, place: Sequence[str] = ()) -> DataFrame:
-    """The rows of the files in the columns of the schema. place: which of FILE, POSITION and FILE_SIZE to add, as Spark reports them."""
+def scan_native(spark: SparkSession, io: FileIO, metadata: Metadata, files: Sequence[DataFile], schema: Schema, *, place: Sequence[str] = (), whole: bool = True) -> DataFrame:
+    """The rows of the files in the columns of the schema. place: which of FILE, POSITION and FILE_SIZE to add, as Spark reports them.
+    whole: all of the files is read, not few row groups that a filter leaves."""
     groups = _layouts(spark, io, metadata, files, schema)
-    frames = [_scan(spark, metadata, share, schema, layout, place) for layout, members in groups for share in even_scans(spark, members)]
+    frames = [_scan(spark, metadata, share, schema, layout, place) for layout, members in groups for share in (even_scans(spark, members) if whole else [members])]
     return reduce(lambda left, right: left.unionAll(right), frames)
 
 
