@@ -17,6 +17,8 @@ from typing import Any
 
 import psutil
 
+from tests.faults.same_spark import session
+
 TOKEN, ROWS, TABLE = "kill-test", 40, "db.t"
 DRIVER_STEPS = ("after-planning", "after-tasks", "before-publish", "before-swap", "inside-swap", "after-publish")
 TASK_STEPS = ("mid-task-native", "mid-task-arrow")
@@ -100,9 +102,7 @@ def in_a_fork(step: str, spark: Any, location: str) -> int:
 
 
 def main(folder: str, *steps: str) -> None:
-    from lakewright.session import local_session
-
-    spark = local_session("killed")
+    spark = session()
     for step in steps:
         location = f"{folder}/{step}"
         if step in DRIVER_STEPS:

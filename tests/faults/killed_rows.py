@@ -1,6 +1,6 @@
-"""MERGEs that are cut short at chosen steps, and MERGEs of one key at once. Run as its own process: `python -m tests.faults.killed_rows <folder> <layout>`.
+"""MERGEs that are cut short at chosen steps, and MERGEs of one key at once. Run as its own process: `python -m tests.faults.killed_rows <folder> <layout> <part>`.
 
-Two of these run side by side, one for each layout: they first race on tables they share, then each is killed on tables of its own.
+Two of these run side by side, one for each layout: as drivers they first race on tables they share, then each is killed on tables of its own.
 """
 
 from __future__ import annotations
@@ -13,11 +13,13 @@ from typing import Any
 
 from tests.faults import killed
 from tests.faults.killed import DRIVER_STEPS, kill, kill_all, when_files_exist
+from tests.faults.same_spark import session
 
 TOKEN, TABLE = "merge-kill-test", "db.t"
 LAYOUTS = {"copied": ("copy-on-write", 2), "merged": ("merge-on-read", 3)}
 MID_TASK = "mid-task"
 STEPS = (*DRIVER_STEPS, MID_TASK)
+DRIVERS = "drivers"  # the steps of one, on the Spark of the tests
 RACES, RACED_KEYS = 2, (10, 11)
 SCHEMA = "id bigint, region string, day date"
 NEXT_DAY = {"day": "date_add(t.day, 1)"}
@@ -72,10 +74,10 @@ def merge_and_die(step: str, spark: Any, location: str) -> None:
     merge(table)
 
 
-def main(folder: str, layout: str) -> None:
-    from lakewright.session import local_session
-
-    spark = local_session("killed")
+def main(folder: str, layout: str, part: str) -> None:
+    spark = session()
+    if part == MID_TASK:
+        merge_and_die(MID_TASK, spark, f"{folder}/{layout}-{MID_TASK}")
     race(folder, layout, spark)
     print("raced", flush=True)
     for step in DRIVER_STEPS:
@@ -84,7 +86,6 @@ def main(folder: str, layout: str) -> None:
             merge_and_die(step, spark, f"{folder}/{layout}-{step}")
             os._exit(0)
         print(step, os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), flush=True)
-    merge_and_die(MID_TASK, spark, f"{folder}/{layout}-{MID_TASK}")
 
 
 if __name__ == "__main__":

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -14,6 +12,7 @@ import pytest
 import lakewright as lw
 from lakewright.errors import CorruptFile, LakewrightError, PermissionRefused, StorageFull, WriteFailed
 from lakewright.write import delta_here
+from tests.faults.same_spark import run_child
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -26,12 +25,13 @@ CHILD = """
 import os, signal, sys
 import lakewright as lw
 from lakewright.write import delta_here
+from tests.faults.same_spark import session
 
 def killed(messages):
     os.kill(os.getpid(), signal.SIGKILL)
 
 delta_here.joined = killed
-lake = lw.connect(sys.argv[1], progress="off")
+lake = lw.connect(sys.argv[1], spark=session(), progress="off")
 lake.table("killed.t").upsert(lake.spark.sql("select 1L as id, 'eu' as region, 7 as v union all select 9L, 'us', 9"), token="batch-7")
 """
 
@@ -88,7 +88,7 @@ def test_a_task_that_fails_leaves_nothing(tmp_path: Path, spark: SparkSession, m
 def test_a_driver_that_is_killed_before_its_commit_is_rolled_back_by_the_next_writer(tmp_path: Path, spark: SparkSession, mode: str) -> None:
     table = made(tmp_path, spark, mode)
     before, files = rows(table), data_files(tmp_path)
-    ended = subprocess.run([sys.executable, "-c", CHILD, str(tmp_path)], capture_output=True, text=True, timeout=300, cwd=Path(__file__).parents[2])
+    ended = run_child("-c", CHILD, str(tmp_path), spark=spark)
     assert ended.returncode == SIGKILLED, ended.stderr
     strays = data_files(tmp_path) - files
     assert strays and rows(table.refresh()) == before

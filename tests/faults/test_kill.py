@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 import time
 from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -14,6 +12,7 @@ import pytest
 
 import lakewright as lw
 from tests.faults.killed import DRIVER_STEPS, INTERRUPTS, ROWS, TABLE, TASK_STEPS, TOKEN
+from tests.faults.same_spark import run_child
 from tests.faults.strays import strays
 
 if TYPE_CHECKING:
@@ -22,13 +21,8 @@ if TYPE_CHECKING:
     from lakewright.table import Table
 
 SIGKILLED = -9
-CHILDREN = (TASK_STEPS[:1], TASK_STEPS[1:], DRIVER_STEPS, INTERRUPTS)
+CHILDREN = (DRIVER_STEPS, (*INTERRUPTS, TASK_STEPS[0]), TASK_STEPS[1:])
 AT_ONCE = 2
-
-
-def run_child(folder: Path, steps: tuple[str, ...]) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "tests.faults.killed", str(folder), *steps]
-    return subprocess.run(command, capture_output=True, text=True, timeout=400, cwd=Path(__file__).parents[2])
 
 
 @pytest.fixture(scope="module")
@@ -44,7 +38,7 @@ def children(spark: SparkSession, folder: Path) -> Iterator[dict[str, Future[Any
         lake = lw.connect(folder / step, spark=spark)
         lake.write(first, TABLE, partition_by=["region"], properties={"lakewright.run-lease-seconds": "1"})
     with ThreadPoolExecutor(AT_ONCE) as pool:
-        yield {step: child for steps in CHILDREN for child in [pool.submit(run_child, folder, steps)] for step in steps}
+        yield {step: child for steps in CHILDREN for child in [pool.submit(run_child, "-m", "tests.faults.killed", str(folder), *steps, spark=spark if steps == DRIVER_STEPS else None)] for step in steps}
 
 
 def ids(table: Table) -> list[int]:

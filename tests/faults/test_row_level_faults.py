@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 import time
 from collections import Counter
 from collections.abc import Iterator
@@ -24,7 +22,8 @@ from lakewright.maintain.orphans import remove_orphans
 from lakewright.plan.delta import COPY_ON_WRITE, MERGE_ON_READ
 from tests.commit.kit import EPOCH
 from tests.faults.interleave import Ground, Rows, day
-from tests.faults.killed_rows import LAYOUTS, MID_TASK, RACED_KEYS, RACES, STEPS, TABLE, TOKEN, merge
+from tests.faults.killed_rows import DRIVERS, LAYOUTS, MID_TASK, RACED_KEYS, RACES, STEPS, TABLE, TOKEN, merge
+from tests.faults.same_spark import run_child
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -36,11 +35,6 @@ MODES = pytest.mark.parametrize(("mode", "version"), [(COPY_ON_WRITE, 2), (COPY_
 SHORT_LEASE = {"lakewright.run-lease-seconds": "1"}
 
 
-def run_child(folder: Path, layout: str) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "tests.faults.killed_rows", str(folder), layout]
-    return subprocess.run(command, capture_output=True, text=True, timeout=400, cwd=Path(__file__).parents[2])
-
-
 @pytest.fixture(scope="module")
 def tables(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Ground]:
     """By the name of their folder: one that both processes merge into for each layout, and one for each step of each layout."""
@@ -50,10 +44,12 @@ def tables(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Ground]:
 
 
 @pytest.fixture(scope="module")
-def children(tables: dict[str, Ground]) -> Iterator[dict[str, Future[Any]]]:
+def children(tables: dict[str, Ground], spark: SparkSession) -> Iterator[dict[tuple[str, str], Future[Any]]]:
+    """By layout and part; the drivers of all layouts are there at once, since they race."""
     folder = Path(local_path(tables["race-copied"].config.location) or "").parent
+    parts = [(layout, part) for part in (DRIVERS, MID_TASK) for layout in LAYOUTS]
     with ThreadPoolExecutor(len(LAYOUTS)) as pool:
-        yield {layout: pool.submit(run_child, folder, layout) for layout in LAYOUTS}
+        yield {part: pool.submit(run_child, "-m", "tests.faults.killed_rows", str(folder), *part, spark=spark if part[1] == DRIVERS else None) for part in parts}
 
 
 def opened(ground: Ground, spark: SparkSession) -> Table:
@@ -73,8 +69,8 @@ def runs(ground: Ground) -> list[Any]:
 @pytest.mark.feature("I22")
 @pytest.mark.parametrize("step", STEPS)
 @pytest.mark.parametrize("layout", LAYOUTS)
-def test_kill(children: dict[str, Future[Any]], tables: dict[str, Ground], spark: SparkSession, layout: str, step: str) -> None:
-    done, ground = children[layout].result(), tables[f"{layout}-{step}"]
+def test_kill(children: dict[tuple[str, str], Future[Any]], tables: dict[str, Ground], spark: SparkSession, layout: str, step: str) -> None:
+    done, ground = children[layout, MID_TASK if step == MID_TASK else DRIVERS].result(), tables[f"{layout}-{step}"]
     if step == MID_TASK:
         assert done.returncode == SIGKILLED, done.stderr[-3000:]
     else:
@@ -100,10 +96,10 @@ def test_kill(children: dict[str, Future[Any]], tables: dict[str, Ground], spark
 
 @pytest.mark.feature("I17")
 @pytest.mark.parametrize("layout", LAYOUTS)
-def test_two_processes_that_merge_one_key_at_once(children: dict[str, Future[Any]], tables: dict[str, Ground], layout: str) -> None:
+def test_two_processes_that_merge_one_key_at_once(children: dict[tuple[str, str], Future[Any]], tables: dict[str, Ground], layout: str) -> None:
     """Each merge counted once, and the row that was not there inserted once."""
-    for child in children.values():
-        assert "raced\n" in child.result().stdout, child.result().stderr[-3000:]
+    for (_, part), child in children.items():
+        assert part != DRIVERS or "raced\n" in child.result().stdout, child.result().stderr[-3000:]
     ground, times = tables[f"race-{layout}"], len(LAYOUTS) * RACES
     others = Counter({row: count for row, count in ground.before.items() if row[0] not in RACED_KEYS})
     assert ground.rows() == others + Counter([(10, "eu", day(10 + times)), (11, "eu", day(times))])

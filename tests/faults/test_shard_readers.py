@@ -17,7 +17,7 @@ from lakewright.shards.store import Store, open_store
 from tests.shards.snapshots import published
 
 KEYS = list(range(200))
-THREADS, PUBLISHES = 100, 20
+THREADS, PUBLISHES, PAUSE = 100, 20, 0.01  # a pause that leaves the publisher some of the interpreter
 pytestmark = pytest.mark.feature("S13")
 
 
@@ -48,7 +48,7 @@ def test_a_hundred_threads_through_twenty_publishes(backend: str, eager: bool, t
                     assert len({value for _, value in reader.scan(start=10, end=60)}) == 1, "a mixed scan"
                 assert reader.get(-1) is None
                 asked[who] += 1
-                time.sleep(0.001)
+                time.sleep(PAUSE)
         except Exception as error:
             failures.append(error)
 
@@ -80,7 +80,7 @@ def test_background_refresh_and_clean_up_under_readers(tmp_path: Path) -> None:
             while not done.is_set():
                 turn += 1
                 assert len(set(reader.multi_get(KEYS[who::20]).values())) == 1
-                time.sleep(0.001)
+                time.sleep(PAUSE)
         except Exception as error:
             failures.append(error)
 
