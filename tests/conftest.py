@@ -38,9 +38,9 @@ def pytest_configure(config: pytest.Config) -> None:
 
 # Files that take longest, begun first: of two workers neither then waits long for the other's last one.
 LONGEST = (
-    *("rows/test_row_properties", "faults/test_row_level_faults", "rows/test_merge", "read/test_changes", "keys/test_model", "source/test_write", "sql/test_queries"),
-    *("keys/test_upsert", "sql/test_row_statements", "maintain/test_compact_drawn", "maintain/test_compact", "docs/test_examples", "faults/test_kill", "test_connect"),
-    *("shards/test_incremental", "shards/test_build", "faults/test_shard_builds", "shards/test_single"),
+    *("rows/test_row_properties", "faults/test_row_level_faults", "rows/test_merge", "read/test_changes", "keys/test_model", "keys/test_at_hand", "source/test_write", "sql/test_queries"),
+    *("keys/test_upsert", "sql/test_row_statements", "maintain/test_compact_drawn", "maintain/test_compact", "docs/test_examples", "faults/test_kill", "test_connect", "faults/test_interleavings"),
+    *("source/test_changes", "read/test_changes_drawn", "faults/test_at_hand", "faults/test_shard_readers", "faults/test_small_disk", "shards/test_incremental", "shards/test_build", "faults/test_shard_builds", "shards/test_single"),
     *("keys/test_index_record", "keys/test_engines", "keys/test_index", "faults/test_upserters", "write/test_engine", "keys/test_buckets", "properties/test_round_trip"),
 )
 
