@@ -8,7 +8,7 @@ import sys
 import threading
 import warnings
 from collections.abc import Iterator, Mapping
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -114,6 +114,16 @@ def settings(spark: SparkSession, wanted: Mapping[str, str]) -> Iterator[None]:
     with ExitStack() as held:
         for key, value in wanted.items():
             held.enter_context(_setting(spark, key, str(value)))
+        yield
+
+
+@contextmanager
+def settings_if_free(spark: SparkSession, wanted: Mapping[str, str]) -> Iterator[None]:
+    """The same for settings that only make a block faster: without those that another thread holds otherwise."""
+    with ExitStack() as held:
+        for key, value in wanted.items():
+            with suppress(SessionConflict):
+                held.enter_context(_setting(spark, key, value))
         yield
 
 

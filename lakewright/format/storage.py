@@ -20,6 +20,7 @@ from lakewright.errors import PermissionRefused, StorageFull
 log = logging.getLogger("lakewright")
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 _REFUSED = (errno.EACCES, errno.EPERM, errno.EROFS)
+REMOTE_THREADS = 8
 
 
 def explained(error: BaseException, where: str) -> BaseException:
@@ -54,6 +55,12 @@ def local_path(location: str) -> str | None:
         if location.startswith(prefix):
             return location[len(prefix) :]
     return location if location.startswith("/") else None
+
+
+def threads_for(location: str) -> int:
+    """As many as cores; more where they wait for a store that is elsewhere."""
+    cores = os.cpu_count() or 1
+    return cores if local_path(location) is not None else max(cores, REMOTE_THREADS)
 
 
 def filesystem(io: FileIO, location: str) -> tuple[FileSystem, str]:

@@ -20,9 +20,11 @@ from lakewright.keys.combine import DELETED, RESET, combine
 from lakewright.keys.definition import NEW, Definition
 from lakewright.keys.engines import Engine
 from lakewright.options import DRIVER_BATCH_SIZE, Options
+from lakewright.plan.conversion import Assign
 from lakewright.plan.names import did_you_mean, match_name
 from lakewright.plan.project import projected_columns
 from lakewright.plan.schema import Reconciled
+from lakewright.plan.types import spark_type
 from lakewright.quoting import quoted
 from lakewright.read.prune import optional_schema
 from lakewright.rows.expressions import condition_of, explaining
@@ -68,13 +70,18 @@ def read_batch(
 
 
 def _typed(df: DataFrame, fitted: Reconciled, definition: Definition, engine: Engine, delete_when: str | Column | None) -> DataFrame:
-    """The records in the table's types, and whether each is a deletion."""
+    """The records in the table's types, and whether each is a deletion. What is inside a column may be null: it is where the column is, and Arrow refuses that otherwise."""
     from pyspark.sql import functions as F
 
     with explaining("delete_when", definition.table):
         deleted = F.lit(False) if delete_when is None else condition_of(delete_when)
-        rows = df.select(*projected_columns(fitted), deleted.alias(DELETED))
+        rows = df.select(*map(_nullable_inside, projected_columns(fitted), fitted.columns), deleted.alias(DELETED))
     return rows.withColumns({column: F.expr(text).cast(rows.schema[column].dataType) for column, text in engine.first.items()}) if engine.first else rows
+
+
+def _nullable_inside(column: Column, assign: Assign) -> Column:
+    kind = assign.field.field_type
+    return column if kind.is_primitive else column.cast(spark_type(kind, nullable=True)).alias(assign.field.name)
 
 
 def _held(rows: DataFrame, definition: Definition) -> DataFrame:

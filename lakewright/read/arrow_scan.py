@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+import pyarrow.parquet as pq
 from pyiceberg.io import FileIO
 from pyiceberg.schema import Schema
 from pyiceberg.table.name_mapping import NameMapping
@@ -26,6 +27,7 @@ from lakewright.read.projection import output_schema, project
 from lakewright.read.scan import FileScan
 
 BATCH_ROWS = 16_384
+Groups = Callable[[pq.ParquetFile], Sequence[int]]
 
 
 @dataclass(frozen=True)
@@ -61,13 +63,13 @@ def arrow_file(metadata: Metadata, file: FileScan, schema: Schema) -> ArrowFile:
     return ArrowFile(file, {i: value for i, value in values.items() if value is not None and schema._lazy_id_to_field.get(i)})
 
 
-def read_batches(io: FileIO, read: ArrowRead, file: ArrowFile, deletes: DeletedRows | None = None) -> Iterator[pa.RecordBatch]:
-    """The live rows of a file, in batches of the read's output schema."""
+def read_batches(io: FileIO, read: ArrowRead, file: ArrowFile, deletes: DeletedRows | None = None, groups: Groups | None = None) -> Iterator[pa.RecordBatch]:
+    """The live rows of a file, in batches of the read's output schema. groups: says which row groups are read, all unless given."""
     deletes = deletes or DeletedRows(io, read)
     data_file = file.scan.data_file
     gone = deletes.positions(file.scan)
     values = deletes.values(file.scan)
-    for start, batch in _batches(io, read, file, read.wide if values else read.schema):
+    for start, batch in _batches(io, read, file, read.wide if values else read.schema, groups):
         keep = kept(batch, start, gone, values)
         columns = batch.columns[: len(read.schema.fields)]
         if read.with_position:
@@ -116,15 +118,27 @@ class DeletedRows:
         return self._values[delete.path]
 
 
-def _batches(io: FileIO, read: ArrowRead, file: ArrowFile, schema: Schema) -> Iterator[tuple[int, pa.RecordBatch]]:
+def _batches(io: FileIO, read: ArrowRead, file: ArrowFile, schema: Schema, groups: Groups | None = None) -> Iterator[tuple[int, pa.RecordBatch]]:
     """Each batch with the position of its first row."""
     with opened(io, file.scan.data_file.file_path) as parquet:
         layout = layout_in(file.scan.data_file, parquet.schema_arrow, schema, read.mapping)
         columns = [layout.names[f.field_id] for f in schema.fields if f.field_id not in layout.absent]
-        start = 0
-        for batch in parquet.iter_batches(batch_size=BATCH_ROWS, columns=columns):
-            yield start, project(batch, schema, layout, file.constants)
-            start += batch.num_rows
+        for start, some in _runs(parquet.metadata, groups(parquet) if groups else None):
+            for batch in parquet.iter_batches(batch_size=BATCH_ROWS, row_groups=some, columns=columns):
+                yield start, project(batch, schema, layout, file.constants)
+                start += batch.num_rows
+
+
+def _runs(footer: pq.FileMetaData, groups: Sequence[int] | None) -> Iterator[tuple[int, list[int]]]:
+    """Row groups to read one after another, with the position of their first row."""
+    if groups is None:
+        yield 0, list(range(footer.num_row_groups))
+        return
+    start = 0
+    for group in range(footer.num_row_groups):
+        if group in groups:
+            yield start, [group]
+        start += footer.row_group(group).num_rows
 
 
 def kept(batch: pa.RecordBatch, start: int, gone: Positions, values: list[tuple[list[list[str]], set[tuple[Any, ...]]]]) -> pa.Array | None:

@@ -8,7 +8,6 @@ from functools import reduce
 from typing import TYPE_CHECKING
 
 from pyiceberg.schema import Schema
-from pyiceberg.types import LongType, NestedField
 
 from lakewright.call_sites import no_call_sites
 from lakewright.commit.result import ROWS_COPIED, ROWS_DELETED, ROWS_INSERTED, ROWS_UPDATED
@@ -32,8 +31,9 @@ from lakewright.read.change_rows import (
     changed_rows,
     key_columns,
 )
+from lakewright.read.few_rows import few_rows
 from lakewright.read.frame import to_dataframe
-from lakewright.read.layout import placeholder
+from lakewright.read.newer_rows import SEQUENCE, with_sequence
 from lakewright.read.prune import Pruner
 from lakewright.read.scan import FileScan, Scan, plan_scan
 from lakewright.read.timetravel import Moment
@@ -43,7 +43,6 @@ if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
 
 SMALL = 200_000  # changed rows; about a hundred bytes of each go to every task
-SEQUENCE = NestedField(ROW_SEQUENCE, placeholder(ROW_SEQUENCE), LongType(), required=False)
 
 
 @no_call_sites()
@@ -132,7 +131,7 @@ class _Query:
         return self._changed(one).where(f"{CHANGE_TYPE} = '{INSERT}'").select(*self._names)
 
     def _by_lineage(self) -> DataFrame:
-        """Files of changed rows alone are read as they are; of others each row is asked when it was last changed."""
+        """Files of changed rows alone are read as they are; of others each row is asked when it was last changed. Few rows are read here."""
         state, begin, schema = self.state, self.range.begin, self.range.schema
         planned = plan_scan(state.io, state.metadata, self.range.until, self.chosen, schema=schema, newer_than=newest_known(begin), with_metrics=begin is not None)
         matches = in_glob(self.path_glob, state.metadata.location)
@@ -140,10 +139,12 @@ class _Query:
         mixed: list[FileScan] = []
         for file in filter(matches, planned.files):
             (whole if begin is None or _is_all_changed(file, begin) else mixed).append(file)
+        few = few_rows(self.spark, state.io, state.metadata, whole, mixed, schema, newest_known(begin))
+        if few is not None:
+            return few
         frames = [self._read(whole, schema)] if whole or not mixed else []
         if begin is not None and mixed:
-            wide = Schema(*schema.fields, SEQUENCE, schema_id=schema.schema_id)
-            frames.append(self._read(mixed, wide, whole=False).where(f"{SEQUENCE.name} IS NULL OR {SEQUENCE.name} > {begin.sequence_number}").drop(SEQUENCE.name))
+            frames.append(self._read(mixed, with_sequence(schema), whole=False).where(f"{SEQUENCE.name} IS NULL OR {SEQUENCE.name} > {begin.sequence_number}").drop(SEQUENCE.name))
         return reduce(lambda left, right: left.unionAll(right), frames)
 
     def _read(self, files: Sequence[FileScan], schema: Schema, *, whole: bool = True) -> DataFrame:

@@ -10,9 +10,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import pyarrow as pa
-import pyarrow.compute as pc
 from pyiceberg.expressions import AlwaysTrue
-from pyiceberg.schema import Schema
 from pyspark.sql.datasource import DataSourceReader, InputPartition
 from pyspark.sql.types import IntegerType, LongType, StringType, StructField, StructType
 
@@ -20,13 +18,14 @@ from lakewright.commit.store import TableState
 from lakewright.errors import ColumnNotFound
 from lakewright.format.local_io import open_io
 from lakewright.plan.types import spark_struct
-from lakewright.read.arrow_frame import read_share, shares
-from lakewright.read.arrow_scan import ArrowFile, ArrowRead, arrow_file, arrow_read
+from lakewright.read.arrow_frame import shares
+from lakewright.read.arrow_scan import ArrowFile, ArrowRead, DeletedRows, arrow_file, arrow_read
 from lakewright.read.change_arrow import ArrowChanges, ArrowStep, Changed, arrow_changes, changed, latest_by_key
 from lakewright.read.change_files import ChangedFiles, in_glob
 from lakewright.read.change_range import Range, Step, resolve_range
 from lakewright.read.change_rows import CHANGE_ORDINAL, CHANGE_TYPE, COMMIT_SNAPSHOT_ID, INSERT
-from lakewright.read.changes import SEQUENCE, check_no_clash, has_lineage, newest_known
+from lakewright.read.changes import check_no_clash, has_lineage, newest_known
+from lakewright.read.newer_rows import newer_rows, with_sequence
 from lakewright.read.prune import Pruner
 from lakewright.read.scan import plan_scan
 from lakewright.source.arrow_types import arrow_schema
@@ -95,7 +94,7 @@ class ChangesReader(DataSourceReader):
         matches = in_glob(self.options.path_glob, state.metadata.location)
         newer_than = newest_known(begin)
         files = [file for file in plan_scan(state.io, state.metadata, self.range.until, newer_than=newer_than).files if matches(file)]
-        wide = Schema(*schema.fields, SEQUENCE, schema_id=schema.schema_id) if state.metadata.format_version >= 3 else schema
+        wide = with_sequence(schema)
         read = arrow_read(state.metadata, files, wide)
         return [NewerRows(read, [arrow_file(state.metadata, file, wide) for file in share], newer_than) for share in shares(files)]
 
@@ -123,11 +122,11 @@ class ChangesReader(DataSourceReader):
 
 
 def _newer_rows(properties: dict[str, str], partition: NewerRows) -> Iterator[pa.Table]:
-    for batch in read_share(properties, partition.read, partition.files):
-        if SEQUENCE.name in batch.schema.names:
-            own = batch.column(SEQUENCE.name)
-            batch = batch.filter(pc.or_(pc.is_null(own), pc.fill_null(pc.greater(own, partition.sequence_number), False)))
-        yield pa.Table.from_batches([batch])
+    io = open_io(properties, partition.files[0].scan.data_file.file_path)
+    deletes = DeletedRows(io, partition.read)
+    for file in partition.files:
+        for batch in newer_rows(io, partition.read, file, partition.sequence_number, deletes):
+            yield pa.Table.from_batches([batch])
 
 
 def _commit_rows(properties: dict[str, str], partition: Commits, log: bool) -> Iterator[pa.Table]:

@@ -7,11 +7,11 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
-from urllib.parse import urlparse
 
 import numpy as np
 import pyarrow as pa
 
+from lakewright.format.storage import threads_for
 from lakewright.plan.delta import ACTION, CLAUSE, COPY_ON_WRITE, FILE, POSITION, ROW_ID, DeltaPlan, value_column
 from lakewright.plan.types import spark_type
 from lakewright.write.delta_at_hand import DeltaAtHand
@@ -28,7 +28,6 @@ if TYPE_CHECKING:
 MOST_REWRITTEN = 32 * 1024 * 1024
 ROWS_PER_TASK = 10_000
 BATCH_ROWS = 65_536
-REMOTE_THREADS = 8
 
 Tasks = np.ndarray[Any, np.dtype[np.int64]]
 
@@ -46,12 +45,6 @@ def materialise_here(spark: SparkSession, plan: DeltaPlan, delta: DeltaAtHand) -
         with ThreadPoolExecutor(threads_for(plan.write.data_prefix)) as pool:
             messages = list(pool.map(lambda task: _done(plan, task, delta.taken(tasks[task])), range(len(tasks))))
     return replace(joined(messages), began=began)
-
-
-def threads_for(location: str) -> int:
-    """As many as cores; more where they wait for a store that is elsewhere."""
-    cores = os.cpu_count() or 1
-    return cores if urlparse(location).scheme in ("", "file") else max(cores, REMOTE_THREADS)
 
 
 def _done(plan: DeltaPlan, task: int, rows: pa.Table) -> DeltaMessage:

@@ -198,6 +198,19 @@ def test_times_without_a_zone_stay_what_they_are_on_their_way_to_tasks(lake: Lak
         lake.spark.conf.set("spark.sql.session.timeZone", before)
 
 
+@MODES
+@pytest.mark.parametrize("inner", ["", " not null"])
+def test_structs_that_are_null_of_fields_that_cannot_be(lake: Lake, mode: str, inner: str) -> None:
+    """PySpark hands over a struct of required fields to Arrow only where it is there."""
+    tables = twins(lake, f"id bigint, who struct<name: string{inner}, ages: array<int>{inner}>, at int", properties={"write.merge.mode": mode})
+    for first in (0, 2):
+        batch = lake.spark.sql(f"SELECT id, IF(id % 2 = 1, NULL, named_struct('name', 'x', 'ages', array(cast(id AS int)))) AS who, {first} AS at FROM range({first}, {first + 4})")
+        assert not batch.schema["who"].dataType["name"].nullable
+        for table, where in zip(tables, ({}, IN_TASKS), strict=True):
+            table.upsert(batch, **where)
+    assert rows(tables[0]) == rows(tables[1]) == [(n, None if n % 2 else ("x", [n]), 2 * (n > 1)) for n in range(6)]
+
+
 @pytest.mark.parametrize("where", [{}, IN_TASKS], ids=["at hand", "in tasks"])
 def test_bad_records_are_told_alike(lake: Lake, where: dict[str, int]) -> None:
     table = keyed(lake, "id bigint, v int not null, at int")

@@ -5,20 +5,24 @@ from __future__ import annotations
 import itertools
 import pickle
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
+from unittest.mock import patch
 
 import pyarrow as pa
 
 from lakewright.commit.change import MetadataChange
 from lakewright.commit.result import Commit
 from lakewright.commit.updates import set_ref
+from lakewright.read import few_rows
 from lakewright.source.changes import ChangesReader, changes_schema
 from lakewright.source.options import ReadOptions
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
+    from pyspark.sql.types import StructField
 
     from lakewright.lake import Lake
     from lakewright.table import Table
@@ -160,7 +164,7 @@ class History:
         if self.layout.version == 2 and not self.layout.keyed:
             fork = next((self.states[s] for s in reversed(old.line) if s in new.line), State())
             expected = after - fork.bag(new.columns)
-        latest = bag(self.table.changes(since, until).collect())
+        latest = bag(both_ways(self.table, since, until))
         assert bag(by_source(self.table, since, until)) == latest
         assert latest == expected, f"too many {latest - expected}, missing {expected - latest}"
         return Counter(row["_change_type"] for row in log)
@@ -180,6 +184,29 @@ class History:
         dated = tuple(replace(row, changed=commit.sequence_number) if row.changed == -1 else row for row in held)
         self.head = State(dated, self.head.columns, (*self.head.line, commit.snapshot_id), commit.sequence_number)
         self.states[commit.snapshot_id] = self.head
+
+
+@contextmanager
+def left_to_spark() -> Iterator[None]:
+    """Few rows are read by Spark, as many are."""
+    with patch.object(few_rows, "MOST_FILES", -1):
+        yield
+
+
+def both_ways(table: Table, since: Any, until: Any = None, **how: Any) -> list[Any]:
+    """Rows without a log, read here and by Spark."""
+    here = table.changes(since, until, **how)
+    with left_to_spark():
+        there = table.changes(since, until, **how)
+    found = here.collect()
+    assert [_told(f) for f in here.schema] == [_told(f) for f in there.schema]
+    assert sorted(map(repr, found)) == sorted(map(repr, there.collect()))
+    return found
+
+
+def _told(field: StructField) -> tuple[Any, ...]:
+    """Without the ids by which Spark read it."""
+    return field.name, field.dataType.simpleString(), field.nullable, field.metadata.get("comment")
 
 
 def by_source(table: Table, since: Any, until: Any, **how: Any) -> list[tuple[Any, ...]]:

@@ -10,7 +10,7 @@ import pytest
 import lakewright as lw
 from lakewright.errors import InvalidOption, LakewrightError, RangeNotFound, SqlError, TableNotFound, UnsupportedStatement
 from lakewright.session import settings
-from tests.read.changes_kit import SMALL
+from tests.read.changes_kit import SMALL, left_to_spark
 from tests.trips import D1, SCHEMA, rows
 
 if TYPE_CHECKING:
@@ -64,7 +64,8 @@ def test_times_and_joins(lake: Any, commits: list[Commit]) -> None:
 
 
 def test_a_condition_chooses_files(lake: Any, commits: list[Commit]) -> None:
-    found = lake.sql("SELECT id FROM changes('nyc.trips', :b) WHERE region = 'us'", {"b": commits[1].snapshot_id})
+    with left_to_spark():
+        found = lake.sql("SELECT id FROM changes('nyc.trips', :b) WHERE region = 'us'", {"b": commits[1].snapshot_id})
     assert len(found.inputFiles()) == 1 and [row.id for row in found.collect()] == [3]
 
 

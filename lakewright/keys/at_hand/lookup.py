@@ -17,12 +17,12 @@ from pyiceberg.types import DateType, TimestampType, TimestamptzType
 
 from lakewright.format.data_file import DataFile
 from lakewright.format.lineage import ROW_ID_NAME
+from lakewright.format.storage import threads_for
 from lakewright.keys.at_hand.key_codes import KeyPlaces, Numbers
 from lakewright.keys.index.ranges import bounds, comparable
 from lakewright.plan.delta import DeltaPlan
 from lakewright.read.arrow_scan import DeletedRows
 from lakewright.write.arrow_rows import file_schema
-from lakewright.write.delta_here import threads_for
 from lakewright.write.source_file import SourceFile
 
 Flags = np.ndarray[Any, np.dtype[np.bool_]]
