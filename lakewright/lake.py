@@ -18,7 +18,7 @@ from lakewright.config import LakeConfig, absolute, resolve_lake
 from lakewright.errors import InvalidOption, TableExists, TableNotFound
 from lakewright.keys.request import SAVED, KeyRequest, Operation
 from lakewright.keys.run import change_keys, first_records
-from lakewright.making import Shape
+from lakewright.making import Shape, Texts
 from lakewright.options import resolve
 from lakewright.plan.keys import is_keyed
 from lakewright.plan.request import WriteMode, WriteRequest
@@ -102,12 +102,12 @@ class Lake:
         name: str,
         schema: StructType | str | pa.Schema | Any,
         *,
-        partition_by: Sequence[str] = (),
-        sort_by: Sequence[str] = (),
+        partition_by: Texts = (),
+        sort_by: Texts = (),
         properties: Mapping[str, Any] | None = None,
         format_version: int | None = None,
-        key: str | Sequence[str] = (),
-        ordering: str | Sequence[str] = (),
+        key: Texts = (),
+        ordering: Texts = (),
         location: str | None = None,
         if_not_exists: bool = False,
         replace: bool = False,
@@ -163,12 +163,12 @@ class Lake:
         name: str,
         mode: str = "append",
         *,
-        partition_by: Sequence[str] = (),
-        sort_by: Sequence[str] = (),
+        partition_by: Texts = (),
+        sort_by: Texts = (),
         properties: Mapping[str, Any] | None = None,
         format_version: int | None = None,
-        key: str | Sequence[str] = (),
-        ordering: str | Sequence[str] = (),
+        key: Texts = (),
+        ordering: Texts = (),
         location: str | None = None,
         **how: Any,
     ) -> Commit:

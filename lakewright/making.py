@@ -33,21 +33,22 @@ if TYPE_CHECKING:
     from lakewright.lake import Lake
 
 KEYED_FORMAT_VERSION = 3
+Texts = str | Sequence[str] | None
 
 
 @dataclass(frozen=True)
 class Shape:
     """What a new table is to be like. key: what tells its rows apart, ordering: which of a key's records is the latest; columns or expressions.
-    location: its folder, chosen by the lake unless given."""
+    Each is one text or several, or None for none. location: its folder, chosen by the lake unless given."""
 
     schema: Any
-    partition_by: Sequence[str] = ()
-    sort_by: Sequence[str] = ()
+    partition_by: Texts = ()
+    sort_by: Texts = ()
     properties: Mapping[str, Any] | None = None
     format_version: int | None = None
-    key: str | Sequence[str] = ()
+    key: Texts = ()
     location: str | None = None
-    ordering: str | Sequence[str] = ()
+    ordering: Texts = ()
 
     @property
     def is_keyed(self) -> bool:
@@ -55,7 +56,7 @@ class Shape:
 
     @property
     def own_properties(self) -> dict[str, str]:
-        given = {KEY: joined(self.key), ORDERING: joined(self.ordering)}
+        given = {KEY: joined(self.key or ()), ORDERING: joined(self.ordering or ())}
         return {**namespaces.as_text(self.properties or {}), **{name: value for name, value in given.items() if value}}
 
     def keyed(self, columns: Schema, table: str) -> Schema:
@@ -69,7 +70,11 @@ class Shape:
         return columns if plain is None else with_key(columns, plain, table)
 
     def partitions(self, columns: Schema, table: str) -> list[str]:
-        return with_bucket(list(self.partition_by), self.own_properties, columns, table)
+        return with_bucket(_texts(self.partition_by), self.own_properties, columns, table)
+
+
+def _texts(given: Texts) -> list[str]:
+    return [given] if isinstance(given, str) else list(given or ())
 
 
 def first_state(lake: Lake, name: str, shape: Shape) -> TableState:
@@ -80,7 +85,7 @@ def first_state(lake: Lake, name: str, shape: Shape) -> TableState:
     spec = build_spec(columns, shape.partitions(columns, name), table=name)
     check_settings(shape.own_properties, columns, spec, name)
     check_blooms(shape.own_properties, columns, name)
-    order = build_sort_order(columns, shape.sort_by, table=name)
+    order = build_sort_order(columns, _texts(shape.sort_by), table=name)
     lake.create_namespace(".".join(identifier[:-1]), if_not_exists=True)
     location = _new_location(lake, identifier) if shape.location is None else _given_location(lake, shape.location, name)
     metadata = first_version(location, columns, spec, order, shape.own_properties, version)
@@ -100,7 +105,7 @@ def replace(lake: Lake, name: str, shape: Shape, rows: DataFrame | None = None) 
     check_settings(shape.own_properties, columns, spec, name)
     spec = next((s for s in old.specs.values() if same_spec(s, spec)), spec)
     check_blooms(shape.own_properties, columns, name)
-    order = build_sort_order(columns, shape.sort_by, table=name)
+    order = build_sort_order(columns, _texts(shape.sort_by), table=name)
     with Transaction(lake, state, operation="replace table") as tx:
         if shape.format_version is not None:
             tx.change(upgrade(name, shape.format_version))

@@ -13,6 +13,7 @@ from lakewright.rows import merge_source
 from lakewright.session import settings
 from lakewright.table import Table
 from tests.keys.kit import SCHEMA, keyed, records, rows
+from tests.read.changes_kit import left_to_spark
 
 MODES = pytest.mark.parametrize("mode", ["copy-on-write", "merge-on-read"])
 A, B, C = (1, "eu", 1.0, 10), (2, "us", 2.0, 10), (3, "eu", 3.0, 10)
@@ -252,7 +253,7 @@ def test_what_a_copying_commit_changed_is_read_without_the_rows_it_copied(lake: 
         (file,) = [row for row in table.files().collect() if row.content == "data"]
         footer = pq.read_metadata(file.file_path.removeprefix("file://"))
         assert [footer.row_group(group).num_rows for group in range(footer.num_row_groups)] == [11_988, 12]
-    with settings(lake.spark, {"spark.sql.parquet.fieldId.read.enabled": by_id}):
+    with settings(lake.spark, {"spark.sql.parquet.fieldId.read.enabled": by_id}), left_to_spark():
         changed = table.changes(since=commit.parent_id)
         assert sorted((row.id, row.region, row.fare) for row in changed.collect()) == [(i, f"new {i}", 4.0) for i in range(28, 12_000, 1_000)]
         changed.explain()
