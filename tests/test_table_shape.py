@@ -20,6 +20,14 @@ if TYPE_CHECKING:
     from lakewright.table import Table
 
 
+def test_a_shape_is_one_text_several_or_none(lake: Lake) -> None:
+    table = lake.create_table("nyc.one", "id bigint, region string, at int", partition_by="region", sort_by="at desc", key="id", ordering="at")
+    assert [f.name for f in table.spec.fields] == ["region"] and len(table.sort_order.fields) == 1
+    assert table.schema.identifier_field_names() == {"id"} and table.properties["lakewright.ordering"] == "at"
+    plain = lake.create_table("nyc.none", "id bigint", partition_by=None, sort_by=None, key=None, ordering=None)
+    assert not plain.spec.fields and not plain.sort_order.fields and not plain.schema.identifier_field_ids
+
+
 # Schema
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -39,7 +40,7 @@ class ArrowRead:
     mapping: NameMapping | None
     with_position: bool
 
-    @property
+    @cached_property
     def output(self) -> pa.Schema:
         schema = output_schema(self.schema)
         return schema.append(pa.field(FILE, pa.string())).append(pa.field(POSITION, pa.int64())) if self.with_position else schema

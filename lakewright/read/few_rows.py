@@ -18,7 +18,7 @@ from pyiceberg.schema import Schema
 from lakewright.format.metadata import Metadata
 from lakewright.format.storage import threads_for
 from lakewright.plan.types import spark_struct
-from lakewright.read.arrow_scan import DeletedRows, arrow_file, arrow_read
+from lakewright.read.arrow_scan import DeletedRows, arrow_file, arrow_read, read_batches
 from lakewright.read.native_deletes import equality_ids
 from lakewright.read.newer_rows import newer_groups, newer_rows, with_sequence
 from lakewright.read.parquet import opened
@@ -49,37 +49,70 @@ class _Size:
 
 
 MOST = _Size(1_000_000, 16 * 1024 * 1024)
+MOST_HELD = 256 * 1024 * 1024  # bytes of memory, which a text that a file has once may take for each of its rows
+
+
+class _TooMuch(Exception):
+    pass
+
+
+@dataclass(frozen=True)
+class _Part:
+    """What is read of a file: all of it, or of some row groups the rows that are new enough."""
+
+    file: FileScan
+    groups: Sequence[int] | None
+    size: _Size
 
 
 def few_rows(spark: SparkSession, io: FileIO, metadata: Metadata, whole: Sequence[FileScan], mixed: Sequence[FileScan], schema: Schema, newer_than: int) -> DataFrame | None:
     """Live rows: of `whole` all, of `mixed` those changed after a sequence number. None where Spark had better read them: they are many,
     or deletes compare their values, or the session is elsewhere."""
-    files, cores = [*whole, *mixed], cores_at_hand(spark)
-    if cores is None or len(files) > MOST_FILES or equality_ids(files) or not _all(map(_size_of, whole)) <= MOST:
+    cores = cores_at_hand(spark)
+    parts = [_Part(file, None, _Size(file.data_file.record_count, file.data_file.file_size_in_bytes)) for file in whole]
+    if cores is None or len(whole) + len(mixed) > MOST_FILES or equality_ids((*whole, *mixed)) or not _are_few(parts):
         return None
     with ThreadPoolExecutor(threads_for(metadata.location)) as pool:
-        if not _all((*map(_size_of, whole), *pool.map(lambda file: _newer_size(io, file, newer_than), mixed))) <= MOST:
+        parts += pool.map(lambda file: _newer_part(io, file, newer_than), mixed)
+        if not _are_few(parts):
             return None
-        read = arrow_read(metadata, files, with_sequence(schema))
-        deletes = DeletedRows(io, read)
-        deletes.load(files)
-        found = pool.map(lambda file: list(newer_rows(io, read, arrow_file(metadata, file, read.schema), newer_than, deletes)), files)
-        table = pa.Table.from_batches([batch for batches in found for batch in batches], read.output)
-    return _to_spark(spark, table.select(range(len(schema.fields))), schema, cores)
+        try:
+            table = _read(pool, io, metadata, parts, schema, newer_than)
+        except _TooMuch:
+            return None
+    return _to_spark(spark, table, schema, cores)
 
 
-def _all(sizes: Iterable[_Size]) -> _Size:
-    return sum(sizes, _Size(0, 0))
+def _are_few(parts: Iterable[_Part]) -> bool:
+    return sum((part.size for part in parts), _Size(0, 0)) <= MOST
 
 
-def _size_of(file: FileScan) -> _Size:
-    return _Size(file.data_file.record_count, file.data_file.file_size_in_bytes)
-
-
-def _newer_size(io: FileIO, file: FileScan, newer_than: int) -> _Size:
+def _newer_part(io: FileIO, file: FileScan, newer_than: int) -> _Part:
     with opened(io, file.data_file.file_path) as parquet:
-        groups = [parquet.metadata.row_group(group) for group in newer_groups(parquet, newer_than)]
-    return _all(_Size(group.num_rows, sum(group.column(at).total_compressed_size for at in range(group.num_columns))) for group in groups)
+        groups = newer_groups(parquet, newer_than)
+        told = [parquet.metadata.row_group(group) for group in groups]
+    size = sum(group.column(at).total_compressed_size for group in told for at in range(group.num_columns))
+    return _Part(file, groups, _Size(sum(group.num_rows for group in told), size))
+
+
+def _read(pool: ThreadPoolExecutor, io: FileIO, metadata: Metadata, parts: Sequence[_Part], schema: Schema, newer_than: int) -> pa.Table:
+    files = [part.file for part in parts]
+    read, asked = arrow_read(metadata, files, schema), arrow_read(metadata, files, with_sequence(schema))
+    deletes = DeletedRows(io, read)
+    deletes.load(files)
+    held: list[int] = []
+
+    def read_part(part: _Part) -> list[pa.RecordBatch]:
+        batches = []
+        file = arrow_file(metadata, part.file, schema)
+        for batch in read_batches(io, read, file, deletes) if part.groups is None else newer_rows(io, asked, file, newer_than, deletes, part.groups):
+            held.append(batch.nbytes)
+            if sum(held) > MOST_HELD:
+                raise _TooMuch
+            batches.append(batch.select(range(len(schema.fields))))
+        return batches
+
+    return pa.Table.from_batches([batch for batches in pool.map(read_part, parts) for batch in batches], read.output)
 
 
 def _to_spark(spark: SparkSession, table: pa.Table, schema: Schema, cores: int) -> DataFrame:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -23,9 +23,10 @@ def with_sequence(schema: Schema) -> Schema:
     return Schema(*schema.fields, SEQUENCE, schema_id=schema.schema_id)
 
 
-def newer_rows(io: FileIO, read: ArrowRead, file: ArrowFile, newer_than: int, deletes: DeletedRows) -> Iterator[pa.RecordBatch]:
-    """The live rows of a file, itself newer than that, which were changed after a sequence number; the read is one `with_sequence`."""
-    for batch in read_batches(io, read, file, deletes, lambda parquet: newer_groups(parquet, newer_than)):
+def newer_rows(io: FileIO, read: ArrowRead, file: ArrowFile, newer_than: int, deletes: DeletedRows, groups: Sequence[int] | None = None) -> Iterator[pa.RecordBatch]:
+    """The live rows of a file, itself newer than that, which were changed after a sequence number; the read is one `with_sequence`.
+    groups: the row groups that may have some, where that is known already."""
+    for batch in read_batches(io, read, file, deletes, lambda parquet: newer_groups(parquet, newer_than) if groups is None else groups):
         own = batch.column(SEQUENCE.name)
         yield batch if own.null_count == len(own) else batch.filter(pc.or_(own.is_null(), pc.fill_null(pc.greater(own, newer_than), False)))
 
@@ -34,12 +35,12 @@ def newer_groups(parquet: pq.ParquetFile, newer_than: int) -> list[int]:
     """The row groups but those that say by their statistics that they hold nothing newer."""
     name = next((f.name for f in parquet.schema_arrow if field_id_of(f) == ROW_SEQUENCE), None)
     footer = parquet.metadata
-    return [group for group in range(footer.num_row_groups) if _may_be_newer(footer.row_group(group), name, newer_than)]
+    place = next((at for at in range(footer.num_columns) if footer.schema.column(at).path == name), None)
+    return [group for group in range(footer.num_row_groups) if _may_be_newer(footer.row_group(group), place, newer_than)]
 
 
-def _may_be_newer(group: pq.RowGroupMetaData, name: str | None, newer_than: int) -> bool:
-    column = next((column for at in range(group.num_columns) if (column := group.column(at)).path_in_schema == name), None)
-    told = column.statistics if column is not None else None
+def _may_be_newer(group: pq.RowGroupMetaData, place: int | None, newer_than: int) -> bool:
+    told = group.column(place).statistics if place is not None else None
     if told is None or not told.has_null_count or told.null_count or not told.has_min_max:
         return True
     return bool(told.max > newer_than)

@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from pyiceberg.schema import Schema
+from pyiceberg.types import FixedType, LongType, NestedField, UUIDType
 
 import lakewright as lw
 from lakewright.errors import CorruptFile
@@ -62,6 +64,16 @@ def test_values_of_every_type_are_those_that_spark_reads(lake: Lake, mode: str) 
     assert sorted(row.id for row in rows) == list(range(3, 15))
     assert found.schema["name"].metadata == {"comment": "as told"}
     assert len(both_ways(table, None)) == 17
+
+
+def test_values_that_spark_has_no_type_for(lake: Lake) -> None:
+    """A UUID is shown as its text, bytes of a fixed length as bytes."""
+    table = lake.create_table("few.others", Schema(NestedField(1, "id", LongType()), NestedField(2, "u", UUIDType()), NestedField(3, "f", FixedType(4))), format_version=3)
+    rows = "SELECT {0}L AS id, '0b8a7c9e-2f4d-4e6a-9b1c-00000000000{0}' AS u, cast('abc{0}' AS binary) AS f"
+    begin = table.append(lake.spark.sql(rows.format(1)))
+    table.append(lake.spark.sql(f"{rows.format(2)} UNION ALL SELECT 3L, NULL, NULL").coalesce(1))
+    assert is_read_here(table.changes(begin))
+    assert sorted(map(tuple, both_ways(table, begin))) == [(2, "0b8a7c9e-2f4d-4e6a-9b1c-000000000002", bytearray(b"abc2")), (3, None, None)]
 
 
 def _named(lake: Lake, table: Any, sql: str) -> DataFrame:
@@ -122,10 +134,12 @@ def test_many_rows_are_left_to_spark(lake: Lake, monkeypatch: pytest.MonkeyPatch
     begin = table.append(lake.spark.range(10))
     table.append(lake.spark.range(10, 20))
     assert is_read_here(table.changes(begin))
-    for most in (few_rows._Size(9, 1 << 30), few_rows._Size(1 << 30, 9)):
-        monkeypatch.setattr(few_rows, "MOST", most)
-        assert not is_read_here(table.changes(begin))
-        assert sorted(row.id for row in table.changes(begin).collect()) == list(range(10, 20))
+    for name, most in (("MOST", few_rows._Size(9, 1 << 30)), ("MOST", few_rows._Size(1 << 30, 9)), ("MOST_HELD", 9), ("MOST_FILES", 0)):
+        with monkeypatch.context() as changed:
+            changed.setattr(few_rows, name, most)
+            rows = table.changes(begin)
+        assert not is_read_here(rows)
+        assert sorted(row.id for row in rows.collect()) == list(range(10, 20))
 
 
 def test_more_than_a_megabyte_goes_to_one_task_for_each_core(lake: Lake) -> None:
