@@ -27,8 +27,8 @@ if TYPE_CHECKING:
     from lakewright.lake import Lake
     from lakewright.table import Table
 
-# A few rows at a time: generating code for a plan, and planning it stage by stage, costs more than running it.
-SMALL = {"spark.sql.shuffle.partitions": "1", "spark.sql.adaptive.enabled": "false", "spark.sql.codegen.wholeStage": "false", "spark.sql.codegen.factoryMode": "NO_CODEGEN"}
+# A few rows at a time: generating code for a plan costs more than running it.
+SMALL = {"spark.sql.shuffle.partitions": "1", "spark.sql.codegen.wholeStage": "false", "spark.sql.codegen.factoryMode": "NO_CODEGEN"}
 COMMANDS = ("delete", "update", "merge")
 INSERT, UPDATE_BEFORE, UPDATE_AFTER, DELETE = "insert", "update_before", "update_after", "delete"
 TAKES, GIVES = (DELETE, UPDATE_BEFORE), (INSERT, UPDATE_AFTER)
