@@ -6,7 +6,7 @@ Spark takes longer to plan a scan of twenty files and to begin its tasks than it
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Executor
 from dataclasses import dataclass
 from math import ceil
 from typing import TYPE_CHECKING
@@ -16,12 +16,11 @@ from pyiceberg.io import FileIO
 from pyiceberg.schema import Schema
 
 from lakewright.format.metadata import Metadata
-from lakewright.format.storage import threads_for
+from lakewright.format.storage import readers_for
 from lakewright.plan.types import spark_struct
-from lakewright.read.arrow_scan import DeletedRows, arrow_file, arrow_read, read_batches
+from lakewright.read.arrow_scan import DeletedRows, RowGroups, arrow_file, arrow_read, read_batches
 from lakewright.read.native_deletes import equality_ids
-from lakewright.read.newer_rows import newer_groups, newer_rows, with_sequence
-from lakewright.read.parquet import opened
+from lakewright.read.newer_rows import newer_part, newer_rows, with_sequence
 from lakewright.read.scan import FileScan
 from lakewright.session import cores_at_hand, settings_if_free
 
@@ -61,7 +60,7 @@ class _Part:
     """What is read of a file: all of it, or of some row groups the rows that are new enough."""
 
     file: FileScan
-    groups: Sequence[int] | None
+    groups: RowGroups | None
     size: _Size
 
 
@@ -72,14 +71,14 @@ def few_rows(spark: SparkSession, io: FileIO, metadata: Metadata, whole: Sequenc
     parts = [_Part(file, None, _Size(file.data_file.record_count, file.data_file.file_size_in_bytes)) for file in whole]
     if cores is None or len(whole) + len(mixed) > MOST_FILES or equality_ids((*whole, *mixed)) or not _are_few(parts):
         return None
-    with ThreadPoolExecutor(threads_for(metadata.location)) as pool:
-        parts += pool.map(lambda file: _newer_part(io, file, newer_than), mixed)
-        if not _are_few(parts):
-            return None
-        try:
-            table = _read(pool, io, metadata, parts, schema, newer_than)
-        except _TooMuch:
-            return None
+    pool = readers_for(metadata.location)
+    parts += pool.map(lambda file: _newer_part(io, file, newer_than), mixed)
+    if not _are_few(parts):
+        return None
+    try:
+        table = _read(pool, io, metadata, parts, schema, newer_than)
+    except _TooMuch:
+        return None
     return _to_spark(spark, table, schema, cores)
 
 
@@ -88,16 +87,15 @@ def _are_few(parts: Iterable[_Part]) -> bool:
 
 
 def _newer_part(io: FileIO, file: FileScan, newer_than: int) -> _Part:
-    with opened(io, file.data_file.file_path) as parquet:
-        groups = newer_groups(parquet, newer_than)
-        told = [parquet.metadata.row_group(group) for group in groups]
+    groups = newer_part(io, file.data_file.file_path, newer_than)
+    told = [groups.footer.row_group(group) for group in groups.numbers]
     size = sum(group.column(at).total_compressed_size for group in told for at in range(group.num_columns))
     return _Part(file, groups, _Size(sum(group.num_rows for group in told), size))
 
 
-def _read(pool: ThreadPoolExecutor, io: FileIO, metadata: Metadata, parts: Sequence[_Part], schema: Schema, newer_than: int) -> pa.Table:
+def _read(pool: Executor, io: FileIO, metadata: Metadata, parts: Sequence[_Part], schema: Schema, newer_than: int) -> pa.Table:
     files = [part.file for part in parts]
-    read, asked = arrow_read(metadata, files, schema), arrow_read(metadata, files, with_sequence(schema))
+    read, asked = (arrow_read(metadata, files, columns, use_threads=len(files) == 1) for columns in (schema, with_sequence(schema)))
     deletes = DeletedRows(io, read)
     deletes.load(files)
     held: list[int] = []
@@ -109,7 +107,7 @@ def _read(pool: ThreadPoolExecutor, io: FileIO, metadata: Metadata, parts: Seque
             held.append(batch.nbytes)
             if sum(held) > MOST_HELD:
                 raise _TooMuch
-            batches.append(batch.select(range(len(schema.fields))))
+            batches.append(batch if part.groups is None else batch.select(range(len(schema.fields))))
         return batches
 
     return pa.Table.from_batches([batch for batches in pool.map(read_part, parts) for batch in batches], read.output)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -12,8 +12,9 @@ from pyiceberg.schema import Schema
 from pyiceberg.types import LongType, NestedField
 
 from lakewright.format.lineage import ROW_SEQUENCE
-from lakewright.read.arrow_scan import ArrowFile, ArrowRead, DeletedRows, read_batches
+from lakewright.read.arrow_scan import ArrowFile, ArrowRead, DeletedRows, RowGroups, read_batches
 from lakewright.read.layout import field_id_of, placeholder
+from lakewright.read.parquet import opened
 
 SEQUENCE = NestedField(ROW_SEQUENCE, placeholder(ROW_SEQUENCE), LongType(), required=False)
 
@@ -23,10 +24,15 @@ def with_sequence(schema: Schema) -> Schema:
     return Schema(*schema.fields, SEQUENCE, schema_id=schema.schema_id)
 
 
-def newer_rows(io: FileIO, read: ArrowRead, file: ArrowFile, newer_than: int, deletes: DeletedRows, groups: Sequence[int] | None = None) -> Iterator[pa.RecordBatch]:
-    """The live rows of a file, itself newer than that, which were changed after a sequence number; the read is one `with_sequence`.
-    groups: the row groups that may have some, where that is known already."""
-    for batch in read_batches(io, read, file, deletes, lambda parquet: newer_groups(parquet, newer_than) if groups is None else groups):
+def newer_part(io: FileIO, path: str, newer_than: int) -> RowGroups:
+    """What of a data file may have rows that were changed after a sequence number."""
+    with opened(io, path) as parquet:
+        return RowGroups(parquet.metadata, newer_groups(parquet, newer_than))
+
+
+def newer_rows(io: FileIO, read: ArrowRead, file: ArrowFile, newer_than: int, deletes: DeletedRows, part: RowGroups) -> Iterator[pa.RecordBatch]:
+    """The live rows of a part of a file, itself newer than that, which were changed after a sequence number; the read is one `with_sequence`."""
+    for batch in read_batches(io, read, file, deletes, part):
         own = batch.column(SEQUENCE.name)
         yield batch if own.null_count == len(own) else batch.filter(pc.or_(own.is_null(), pc.fill_null(pc.greater(own, newer_than), False)))
 

@@ -23,15 +23,17 @@ def output_schema(schema: Schema) -> pa.Schema:
     return pa.schema([_output_field(f) for f in schema.fields])
 
 
-def project(batch: pa.RecordBatch, schema: Schema, layout: Layout, constants: Mapping[int, Any]) -> pa.RecordBatch:
-    """The batch in the columns of the schema. constants: values by field id for columns the file lacks."""
+def project(batch: pa.RecordBatch, schema: Schema, layout: Layout, constants: Mapping[int, Any], output: pa.Schema | None = None) -> pa.RecordBatch:
+    """The batch in the columns of the schema. constants: values by field id for columns the file lacks. output: the `output_schema`, where known."""
+    output = output or output_schema(schema)
     arrays = []
-    for f in schema.fields:
+    for f, kind in zip(schema.fields, output.types, strict=True):
         if f.field_id in layout.absent:
             arrays.append(_filled(f, batch.num_rows, constants.get(f.field_id, f.initial_default)))
-        else:
-            arrays.append(_projected(batch.column(layout.names[f.field_id]), f.field_type, layout))
-    return pa.RecordBatch.from_arrays(arrays, schema=output_schema(schema))
+            continue
+        array = batch.column(layout.names[f.field_id])
+        arrays.append(array if f.field_type.is_primitive and array.type == kind else _projected(array, f.field_type, layout))
+    return pa.RecordBatch.from_arrays(arrays, schema=output)
 
 
 def output_type(source: IcebergType) -> pa.DataType:

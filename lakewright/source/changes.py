@@ -25,7 +25,7 @@ from lakewright.read.change_files import ChangedFiles, in_glob
 from lakewright.read.change_range import Range, Step, resolve_range
 from lakewright.read.change_rows import CHANGE_ORDINAL, CHANGE_TYPE, COMMIT_SNAPSHOT_ID, INSERT
 from lakewright.read.changes import check_no_clash, has_lineage, newest_known
-from lakewright.read.newer_rows import newer_rows, with_sequence
+from lakewright.read.newer_rows import newer_part, newer_rows, with_sequence
 from lakewright.read.prune import Pruner
 from lakewright.read.scan import plan_scan
 from lakewright.source.arrow_types import arrow_schema
@@ -125,7 +125,8 @@ def _newer_rows(properties: dict[str, str], partition: NewerRows) -> Iterator[pa
     io = open_io(properties, partition.files[0].scan.data_file.file_path)
     deletes = DeletedRows(io, partition.read)
     for file in partition.files:
-        for batch in newer_rows(io, partition.read, file, partition.sequence_number, deletes):
+        part = newer_part(io, file.scan.data_file.file_path, partition.sequence_number)
+        for batch in newer_rows(io, partition.read, file, partition.sequence_number, deletes, part):
             yield pa.Table.from_batches([batch])
 
 
