@@ -66,7 +66,7 @@ def without_positions(spark: SparkSession, io: FileIO, files: Sequence[FileScan]
         sizes = _sizes(targets)
         bits = DeletedBits.of([(sizes[name] if sizes else _hash(name), found) for name, found in deleted.items()])
         if bits is not None:
-            return frame.where(bits.is_live(spark, F.col(FILE_SIZE) if sizes else F.xxhash64(FILE), F.col(POSITION)))
+            return frame.where(bits.is_live(spark, FILE_SIZE if sizes else f"xxhash64({FILE})", POSITION))
     targets = [(name, file) for name, file in targets if file.deletes]
     chunks = _from_tasks(spark, io, targets) if deleted is None else _from_driver(spark, deleted)
     chunks, of_deleted, own = _file_numbers(spark, targets, chunks)
