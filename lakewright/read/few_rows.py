@@ -5,8 +5,7 @@ Spark takes longer to plan a scan of twenty files and to begin its tasks than it
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from concurrent.futures import Executor
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from math import ceil
 from typing import TYPE_CHECKING
@@ -15,6 +14,7 @@ import pyarrow as pa
 from pyiceberg.io import FileIO
 from pyiceberg.schema import Schema
 
+from lakewright.format.lineage import ROW_SEQUENCE
 from lakewright.format.metadata import Metadata
 from lakewright.format.storage import readers_for
 from lakewright.plan.types import spark_struct
@@ -55,62 +55,71 @@ class _TooMuch(Exception):
     pass
 
 
-@dataclass(frozen=True)
-class _Part:
-    """What is read of a file: all of it, or of some row groups the rows that are new enough."""
-
-    file: FileScan
-    groups: RowGroups | None
-    size: _Size
-
-
 def few_rows(spark: SparkSession, io: FileIO, metadata: Metadata, whole: Sequence[FileScan], mixed: Sequence[FileScan], schema: Schema, newer_than: int) -> DataFrame | None:
     """Live rows: of `whole` all, of `mixed` those changed after a sequence number. None where Spark had better read them: they are many,
     or deletes compare their values, or the session is elsewhere."""
     cores = cores_at_hand(spark)
-    parts = [_Part(file, None, _Size(file.data_file.record_count, file.data_file.file_size_in_bytes)) for file in whole]
-    if cores is None or len(whole) + len(mixed) > MOST_FILES or equality_ids((*whole, *mixed)) or not _are_few(parts):
-        return None
-    pool = readers_for(metadata.location)
-    parts += pool.map(lambda file: _newer_part(io, file, newer_than), mixed)
-    if not _are_few(parts):
+    files = (*whole, *mixed)
+    if cores is None or len(files) > MOST_FILES or equality_ids(files) or not _may_be_few(whole, mixed):
         return None
     try:
-        table = _read(pool, io, metadata, parts, schema, newer_than)
+        table = _FewRows(io, metadata, schema, newer_than, files).read(whole, mixed)
     except _TooMuch:
         return None
     return _to_spark(spark, table, schema, cores)
 
 
-def _are_few(parts: Iterable[_Part]) -> bool:
-    return sum((part.size for part in parts), _Size(0, 0)) <= MOST
+def _may_be_few(whole: Sequence[FileScan], mixed: Sequence[FileScan]) -> bool:
+    """As far as is known before a file is opened: of the mixed, what their newest rows would take."""
+    return sum((_size(file, 1) for file in whole), _Size(0, 0)) + sum((_size(file, _newest_share(file)) for file in mixed), _Size(0, 0)) <= MOST
 
 
-def _newer_part(io: FileIO, file: FileScan, newer_than: int) -> _Part:
-    groups = newer_part(io, file.data_file.file_path, newer_than)
-    told = [groups.footer.row_group(group) for group in groups.numbers]
-    size = sum(group.column(at).total_compressed_size for group in told for at in range(group.num_columns))
-    return _Part(file, groups, _Size(sum(group.num_rows for group in told), size))
+def _size(file: FileScan, share: float) -> _Size:
+    return _Size(int(share * file.data_file.record_count), int(share * file.data_file.file_size_in_bytes))
 
 
-def _read(pool: Executor, io: FileIO, metadata: Metadata, parts: Sequence[_Part], schema: Schema, newer_than: int) -> pa.Table:
-    files = [part.file for part in parts]
-    read, asked = (arrow_read(metadata, files, columns, use_threads=len(files) == 1) for columns in (schema, with_sequence(schema)))
-    deletes = DeletedRows(io, read)
-    deletes.load(files)
-    held: list[int] = []
+def _newest_share(file: FileScan) -> float:
+    """Of a file's rows, those that do not say when they were last changed, which are as new as the file."""
+    return file.data_file.null_value_counts.get(ROW_SEQUENCE, 0) / max(file.data_file.record_count, 1)
 
-    def read_part(part: _Part) -> list[pa.RecordBatch]:
-        batches = []
-        file = arrow_file(metadata, part.file, schema)
-        for batch in read_batches(io, read, file, deletes) if part.groups is None else newer_rows(io, asked, file, newer_than, deletes, part.groups):
-            held.append(batch.nbytes)
-            if sum(held) > MOST_HELD:
-                raise _TooMuch
-            batches.append(batch if part.groups is None else batch.select(range(len(schema.fields))))
-        return batches
 
-    return pa.Table.from_batches([batch for batches in pool.map(read_part, parts) for batch in batches], read.output)
+class _FewRows:
+    """Reads files, several at once, until it is more than was thought."""
+
+    def __init__(self, io: FileIO, metadata: Metadata, schema: Schema, newer_than: int, files: Sequence[FileScan]) -> None:
+        self.io, self.metadata, self.schema, self.newer_than = io, metadata, schema, newer_than
+        self.columns, self.columns_and_sequence = (arrow_read(metadata, files, wanted, use_threads=len(files) == 1) for wanted in (schema, with_sequence(schema)))
+        self.deletes = DeletedRows(io, self.columns)
+        self.deletes.load(files)
+        self._held: list[int] = []
+
+    def read(self, whole: Sequence[FileScan], mixed: Sequence[FileScan]) -> pa.Table:
+        self._sizes = [_size(file, 1) for file in whole]
+        tasks = [*((self._all_of, file) for file in whole), *((self._newer_of, file) for file in mixed)]
+        batches = readers_for(self.metadata.location).map(lambda task: list(map(self._kept, task[0](task[1]))), tasks)
+        return pa.Table.from_batches([batch for own in batches for batch in own], self.columns.output)
+
+    def _all_of(self, file: FileScan) -> Iterator[pa.RecordBatch]:
+        return read_batches(self.io, self.columns, arrow_file(self.metadata, file, self.schema), self.deletes)
+
+    def _newer_of(self, file: FileScan) -> Iterator[pa.RecordBatch]:
+        part = newer_part(self.io, file.data_file.file_path, self.newer_than)
+        self._check(part)
+        for batch in newer_rows(self.io, self.columns_and_sequence, arrow_file(self.metadata, file, self.schema), self.newer_than, self.deletes, part):
+            yield batch.select(range(len(self.schema.fields)))
+
+    def _check(self, part: RowGroups) -> None:
+        told = [part.footer.row_group(group) for group in part.numbers]
+        compressed = sum(group.column(at).total_compressed_size for group in told for at in range(group.num_columns))
+        self._sizes.append(_Size(sum(group.num_rows for group in told), compressed))
+        if not sum(self._sizes, _Size(0, 0)) <= MOST:
+            raise _TooMuch
+
+    def _kept(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        self._held.append(batch.nbytes)
+        if sum(self._held) > MOST_HELD:
+            raise _TooMuch
+        return batch
 
 
 def _to_spark(spark: SparkSession, table: pa.Table, schema: Schema, cores: int) -> DataFrame:
