@@ -79,11 +79,28 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
         terminalreporter.write_line(f"{seconds:7.1f}  {name}")
 
 
+# To compile the code that Spark generates for a plan takes longer than to run the plan over the few rows of a test: a fifth of all time.
+# Those that are about reading rows of every type do it (`compiled`), as do all that have a session of their own, and the interop tests.
+INTERPRETED = {"spark.sql.codegen.wholeStage": "false", "spark.sql.codegen.factoryMode": "NO_CODEGEN"}
+
+
 @pytest.fixture(scope="session")
 def spark() -> Iterator[SparkSession]:
     session = local_session("lakewright-tests")
+    for key, value in INTERPRETED.items():
+        session.conf.set(key, value)
     yield session
     session.stop()
+
+
+@pytest.fixture(scope="module")
+def compiled(spark: SparkSession) -> Iterator[None]:
+    """Spark as users have it, with compiled plans."""
+    for key in INTERPRETED:
+        spark.conf.unset(key)
+    yield
+    for key, value in INTERPRETED.items():
+        spark.conf.set(key, value)
 
 
 @pytest.fixture

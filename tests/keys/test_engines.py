@@ -13,6 +13,8 @@ from lakewright.lake import Lake
 from lakewright.table import Table
 from tests.keys.kit import keyed, records, rows
 
+pytestmark = pytest.mark.usefixtures("compiled")
+
 WIDE = "id bigint, at int, a int, b string, c boolean, tags array<string>"
 AGGREGATES = {"lakewright.merge.a": "sum", "lakewright.merge.b": "max", "lakewright.merge.c": "bool_or", "lakewright.merge.tags": "collect"}
 

@@ -21,6 +21,8 @@ from lakewright.read.prune import Pruner
 from tests.interop.readers import pyiceberg
 from tests.properties.checks import data_files
 
+pytestmark = pytest.mark.usefixtures("compiled")
+
 LEAST, WRAPPED = -(2**31), 2**31 - 2
 ENGINES = ["native", "arrow"]
 

@@ -24,6 +24,8 @@ from tests.properties.strategies import Example, examples
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+pytestmark = pytest.mark.usefixtures("compiled")
+
 SHUFFLE_PARTITIONS = "spark.sql.shuffle.partitions"
 FEATURES = pytest.mark.feature("D1", "D2", "D3", "D5", "I5", "I7")
 seen: Counter[str] = Counter()

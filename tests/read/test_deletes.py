@@ -20,6 +20,8 @@ from lakewright.read.native import FIELD_ID_READ
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+pytestmark = pytest.mark.usefixtures("compiled")
+
 TRIPS = Schema(NestedField(1, "id", IntegerType()), NestedField(2, "region", StringType()), NestedField(3, "fare", DoubleType()))
 BY_REGION = PartitionSpec(PartitionField(2, 1000, IdentityTransform(), "region"))
 ROWS = [{"id": i, "region": "eu" if i % 2 else "us", "fare": float(i)} for i in range(6)]

@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 
     from lakewright.lake import Lake
 
+pytestmark = pytest.mark.usefixtures("compiled")
+
 EVERY_TYPE = """
     id bigint NOT NULL, flag boolean, small int, ratio float, amount double, price decimal(9, 2), long_price decimal(38, 10), name string COMMENT 'as told',
     raw binary, day date, at timestamp, local timestamp_ntz, who struct<name: string, ages: array<int>>, tags map<string, struct<n: int>>

@@ -20,6 +20,8 @@ from lakewright.read.scan import ManifestCache
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+pytestmark = pytest.mark.usefixtures("compiled")
+
 PEOPLE = Schema(NestedField(1, "id", IntegerType()), NestedField(2, "name", StringType()), NestedField(3, "score", FloatType()))
 
 

@@ -30,6 +30,8 @@ from lakewright.read.scan import FileScan, Scan
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+pytestmark = pytest.mark.usefixtures("compiled")
+
 IO = PyArrowFileIO()
 SCHEMA = Schema(NestedField(1, "id", LongType()), NestedField(2, "name", StringType()))
 ROWS, ROW_GROUP = 10_000, 3_000

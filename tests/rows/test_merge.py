@@ -13,6 +13,8 @@ from tests.rows.model import BY_SOURCE, MATCHED, NOT_MATCHED, Clause
 from tests.rows.test_delete import ROWS, some
 from tests.trips import content
 
+pytestmark = pytest.mark.usefixtures("compiled")
+
 EACH_WAY = some((GRAFTED, 3, False, False), (STREAMED, 2, True, False), (MERGE_ON_READ, 3, True, False), (MERGE_ON_READ, 2, False, False))
 TWO_WAYS = some((GRAFTED, 2, True, False), (MERGE_ON_READ, 3, False, False))
 SOURCE = [

@@ -27,7 +27,7 @@ Args = Mapping[str, Any] | Sequence[Any] | None
 
 
 @pytest.fixture(scope="module")
-def lake(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
+def lake(compiled: None, spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
     before = spark.conf.get(SHUFFLE_PARTITIONS)
     spark.conf.set(SHUFFLE_PARTITIONS, "2")
     yield lw.connect(str(tmp_path_factory.mktemp("fuzz") / "lake"), spark=spark, progress="off")
