@@ -33,3 +33,12 @@ def test_the_data_source(lake: Any) -> None:
     lake.create_table("smoke.source", COLUMNS, partition_by=["region"])
     frame.write.format("lakewright").mode("append").option("lake", str(lake.config.folder)).save("smoke.source")
     assert ids(lake.spark.read.format("lakewright").option("lake", str(lake.config.folder)).load("smoke.source")) == [1, 2, 3]
+
+
+def test_a_keyed_table_and_what_changed_in_it(lake: Any) -> None:
+    table = lake.create_table("smoke.keyed", "id bigint, v string", key=["id"])
+    begin = table.upsert(lake.spark.range(60_000).selectExpr("id", "repeat(cast(id AS string), 4) AS v"))
+    table.upsert(lake.spark.range(10_000, 70_000).selectExpr("id", "repeat(cast(-id AS string), 4) AS v"))
+    assert table.read().count() == 70_000
+    changed = table.changes(begin).selectExpr("count(*)", "min(id)", "count_if(v = repeat(cast(-id AS string), 4))").first()
+    assert tuple(changed) == (60_000, 10_000, 60_000)

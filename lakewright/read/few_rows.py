@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from math import ceil
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -19,19 +18,16 @@ from lakewright.format.metadata import Metadata
 from lakewright.format.storage import readers_for
 from lakewright.plan.types import spark_struct
 from lakewright.read.arrow_scan import DeletedRows, RowGroups, arrow_file, arrow_read, read_batches
+from lakewright.read.hand_over import to_spark
 from lakewright.read.native_deletes import equality_ids
 from lakewright.read.newer_rows import newer_part, newer_rows, with_sequence
 from lakewright.read.scan import FileScan
-from lakewright.session import cores_at_hand, settings_if_free
+from lakewright.session import cores_at_hand
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 MOST_FILES = 1_000
-LEAST_PER_TASK = 10_000  # rows
-# Rows that Spark holds as such go to its tasks one by one, which is slow for many; of more than a megabyte it is to send Arrow's bytes, a batch to each task.
-SETTINGS = {"spark.sql.execution.arrow.localRelationThreshold": "1MB", "spark.sql.execution.arrow.maxRecordsPerBatch": "1000000"}
-
 
 @dataclass(frozen=True)
 class _Size:
@@ -62,11 +58,11 @@ def few_rows(spark: SparkSession, io: FileIO, metadata: Metadata, whole: Sequenc
     files = (*whole, *mixed)
     if cores is None or len(files) > MOST_FILES or equality_ids(files) or not _may_be_few(whole, mixed):
         return None
+    reading = _FewRows(io, metadata, schema, newer_than, files)
     try:
-        table = _FewRows(io, metadata, schema, newer_than, files).read(whole, mixed)
+        return to_spark(spark, reading.begin(whole, mixed), reading.columns.output, spark_struct(schema.as_struct(), nullable=True), cores)
     except _TooMuch:
         return None
-    return _to_spark(spark, table, schema, cores)
 
 
 def _may_be_few(whole: Sequence[FileScan], mixed: Sequence[FileScan]) -> bool:
@@ -93,11 +89,12 @@ class _FewRows:
         self.deletes.load(files)
         self._held: list[int] = []
 
-    def read(self, whole: Sequence[FileScan], mixed: Sequence[FileScan]) -> pa.Table:
+    def begin(self, whole: Sequence[FileScan], mixed: Sequence[FileScan]) -> Iterator[pa.RecordBatch]:
+        """Batches as they come; reading goes on while they are not asked for."""
         self._sizes = [_size(file, 1) for file in whole]
         tasks = [*((self._all_of, file) for file in whole), *((self._newer_of, file) for file in mixed)]
         batches = readers_for(self.metadata.location).map(lambda task: list(map(self._kept, task[0](task[1]))), tasks)
-        return pa.Table.from_batches([batch for own in batches for batch in own], self.columns.output)
+        return (batch for own in batches for batch in own)
 
     def _all_of(self, file: FileScan) -> Iterator[pa.RecordBatch]:
         return read_batches(self.io, self.columns, arrow_file(self.metadata, file, self.schema), self.deletes)
@@ -120,11 +117,3 @@ class _FewRows:
         if sum(self._held) > MOST_HELD:
             raise _TooMuch
         return batch
-
-
-def _to_spark(spark: SparkSession, table: pa.Table, schema: Schema, cores: int) -> DataFrame:
-    """One task for each core, but for few rows."""
-    share = max(ceil(table.num_rows / cores), LEAST_PER_TASK)
-    shares = pa.Table.from_batches(table.combine_chunks().to_batches(max_chunksize=share), table.schema)
-    with settings_if_free(spark, SETTINGS):
-        return spark.createDataFrame(shares, spark_struct(schema.as_struct(), nullable=True))

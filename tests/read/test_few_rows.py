@@ -15,8 +15,8 @@ from pyiceberg.types import FixedType, LongType, NestedField, UUIDType
 import lakewright as lw
 from lakewright.errors import CorruptFile
 from lakewright.format.lineage import ROW_SEQUENCE, ROW_SEQUENCE_NAME
-from lakewright.read import few_rows
-from lakewright.read.few_rows import SETTINGS
+from lakewright.read import few_rows, hand_over
+from lakewright.read.hand_over import SETTINGS
 from lakewright.read.newer_rows import newer_groups
 from lakewright.session import settings
 from tests.read.changes_kit import bag, both_ways, left_to_spark
@@ -151,6 +151,15 @@ def test_more_than_a_megabyte_goes_to_one_task_for_each_core(lake: Lake) -> None
     rows = table.changes(begin)
     assert is_read_here(rows) and rows.rdd.getNumPartitions() == lake.spark.sparkContext.defaultParallelism
     assert rows.selectExpr("sum(id)", "count(DISTINCT v)").first() == (60_000 * 59_999 // 2, 60_000)
+
+
+def test_an_encrypted_session_gets_them_without_a_file(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
+    table = lake.create_table("few.encrypted", "id bigint, v string", format_version=3)
+    begin = table.append(lake.spark.range(1).selectExpr("id", "'' AS v"))
+    table.append(lake.spark.range(60_000).selectExpr("id", "repeat(cast(id AS string), 4) AS v").coalesce(1))
+    monkeypatch.setattr(lake.spark.sparkContext, "_encryption_enabled", True)
+    monkeypatch.setattr(hand_over, "NamedTemporaryFile", None)
+    assert table.changes(begin).selectExpr("sum(id)", "count(DISTINCT v)").first() == (60_000 * 59_999 // 2, 60_000)
 
 
 def test_the_session_is_as_before_also_where_another_thread_holds_a_setting(lake: Lake) -> None:
