@@ -16,6 +16,7 @@ from lakewright.commit.result import Commit, nothing_written
 from lakewright.commit.store import Store, open_store
 from lakewright.config import LakeConfig, absolute, resolve_lake
 from lakewright.errors import InvalidOption, TableExists, TableNotFound
+from lakewright.jvm_names import remember_names
 from lakewright.keys.request import SAVED, KeyRequest, Operation
 from lakewright.keys.run import change_keys, first_records
 from lakewright.making import Shape, Texts
@@ -65,6 +66,8 @@ class Lake:
         self.progress = progress
         self.views: dict[str, View] = {}
         self._spark = spark
+        if spark is not None:
+            remember_names(spark)
 
     def __repr__(self) -> str:
         return f"Lake({self.location!r})"
@@ -74,6 +77,7 @@ class Lake:
         """The session, started at first use."""
         if self._spark is None:
             self._spark = active_or_local()
+            remember_names(self._spark)
         return self._spark
 
     @property

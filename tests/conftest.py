@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from hypothesis import HealthCheck, settings
-from py4j.java_gateway import JavaClass, JavaMember, JVMView
 
 from lakewright.session import local_session
 from tests.trips import D1, D2, SCHEMA, rows
@@ -49,22 +48,6 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     ranks = {f"tests/{name}.py": rank for rank, name in enumerate(LONGEST)}
     items.sort(key=lambda item: ranks.get(item.nodeid.partition("::")[0], len(ranks)))
 
-
-def _remember(view: type[Any], kind: type[Any]) -> None:
-    """Have what a name stands for in the JVM asked once: it searches each of Spark's 250 jars for it, 270 times for a MERGE, 7% of its time."""
-    ask = view.__getattr__
-
-    def known(self: Any, name: str) -> Any:
-        answer = ask(self, name)
-        if isinstance(answer, kind) and not name.startswith("_"):
-            self.__dict__[name] = answer
-        return answer
-
-    view.__getattr__ = known  # type: ignore[method-assign]
-
-
-_remember(JVMView, JavaClass)
-_remember(JavaClass, JavaMember)
 
 SECONDS: Counter[str] = Counter()
 

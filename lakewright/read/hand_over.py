@@ -19,7 +19,6 @@ if TYPE_CHECKING:
 LEAST_PER_TASK = 10_000  # rows
 # Rows that Spark holds as such go to its tasks one by one, which is slow for many; of more than a megabyte it is to send Arrow's bytes.
 SETTINGS = {"spark.sql.execution.arrow.localRelationThreshold": "1MB"}
-SPARKS_SIDE = "org.apache.spark.sql.api.python.PythonSQLUtils"
 
 
 def to_spark(spark: SparkSession, batches: Iterator[pa.RecordBatch], schema: pa.Schema, columns: StructType, cores: int) -> DataFrame:
@@ -39,11 +38,10 @@ def _must_not_touch_disk(spark: SparkSession) -> bool:
 
 def _by_file(spark: SparkSession, shares: list[pa.RecordBatch], columns: StructType) -> DataFrame:
     """What `createDataFrame` does with a table, without its forty calls to ask Spark for settings that do not matter here, a fifth of the time."""
-    from py4j.java_gateway import JavaClass  # type: ignore[import-untyped]
     from pyspark.sql import DataFrame
 
     context: Any = spark._sc
-    sparks_side = JavaClass(SPARKS_SIDE, context._gateway._gateway_client)
+    sparks_side = context._jvm.PythonSQLUtils
     with NamedTemporaryFile(dir=context._temp_dir) as file:
         with pa.ipc.new_stream(file, shares[0].schema) as stream:
             for share in shares:
