@@ -11,14 +11,16 @@ import pyarrow.parquet as pq
 from pyiceberg.io import FileIO
 
 from lakewright.errors import CorruptFile
+from lakewright.format.storage import local_path
 from lakewright.read.footers import missing
 
 
 @contextmanager
 def opened(io: FileIO, path: str, **options: Any) -> Iterator[pq.ParquetFile]:
+    """Columns are fetched together where each request to the store takes long; on local disk that costs a tenth of a small read."""
     try:
         with io.new_input(path).open() as stream:
-            yield pq.ParquetFile(stream, pre_buffer=True, **options)
+            yield pq.ParquetFile(stream, pre_buffer=local_path(path) is None, **options)
     except FileNotFoundError as error:
         raise missing(path) from error
     except (OSError, pa.ArrowException) as error:
