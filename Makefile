@@ -40,7 +40,7 @@ demo: $(ENV)
 test: lint types unit
 
 unit: $(CLASSES)
-	$(BIN)/python -m pytest tests --ignore=tests/interop -m "not soak" --numprocesses 2 --dist loadfile --no-loadscope-reorder
+	$(BIN)/python -m pytest tests --ignore=tests/interop -m "not soak" --numprocesses 3 --dist loadfile --no-loadscope-reorder
 
 interop: $(CLASSES) $(PEER) smoke
 	$(BIN)/python -m pytest tests/interop
