@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 # Sessions of tests are short: what the JVM's second compiler makes of their code comes too late to pay for itself.
 # Without it the JVM sets only 48 MiB aside for compiled code, which a session of some minutes fills, and compiles nothing from then on.
-# Two cores are for the two sessions, not for collectors beside them.
+# Two cores are for the sessions, not for collectors beside them.
 os.environ.setdefault("JDK_JAVA_OPTIONS", "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=512m -XX:+UseSerialGC")
 CLASSES = Path(__file__).parents[1] / ".venv" / "spark-classes.jsa"  # made by scripts/share_classes.py
 if CLASSES.exists():
@@ -35,7 +35,7 @@ def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", "feature(*codes): the behaviours of the feature list that this test shows")
 
 
-# Files that take longest, begun first: of two workers neither then waits long for the other's last one.
+# Files that take longest, begun first: no worker then waits long for another's last one.
 LONGEST = (
     *("rows/test_row_properties", "faults/test_row_level_faults", "rows/test_merge", "read/test_changes", "keys/test_model", "keys/test_at_hand", "source/test_write", "sql/test_queries"),
     *("keys/test_upsert", "sql/test_row_statements", "maintain/test_compact_drawn", "maintain/test_compact", "docs/test_examples", "faults/test_kill", "test_connect", "faults/test_interleavings"),
