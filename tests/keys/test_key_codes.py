@@ -14,6 +14,9 @@ from lakewright.keys.at_hand.key_codes import KeyCodes, KeyPlaces
 KINDS: dict[str, Any] = {
     "int": lambda values: pa.array(values, pa.int64()),
     "wide": lambda values: pa.array([None if v is None else (v - 3) * 2**61 for v in values], pa.int64()),
+    "least": lambda values: pa.array([None if v is None else v - 2**63 for v in values], pa.int64()),
+    "most": lambda values: pa.array([None if v is None else 2**63 - 1 - v for v in values], pa.int64()),
+    "some far": lambda values: pa.array([None if v is None else v - 3 if v < 5 else (v - 6) * 2**62 + 2**40 for v in values], pa.int64()),
     "date": lambda values: pa.array(values, pa.int32()).cast(pa.date32()),
     "time": lambda values: pa.array(values, pa.int64()).cast(pa.timestamp("us")),
     "text": lambda values: pa.array([None if v is None else "x" * v for v in values], pa.large_string()),

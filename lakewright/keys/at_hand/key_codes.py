@@ -11,6 +11,7 @@ import pyarrow.compute as pc
 
 Numbers = np.ndarray[Any, np.dtype[np.int64]]
 FLAGS_PER_NUMBER = 16
+MOST_FLAGS_PER_NUMBER, MOST_FLAGS = 256, 2**26
 SPREAD = np.uint64(0x9E3779B97F4A7C15)  # 2**64 by the golden ratio: neighbours go far apart
 
 
@@ -84,7 +85,8 @@ class _Dictionary:
 
 
 class _Sorted:
-    """Distinct numbers in order. Most that are asked for are none of them, which a list of flags by hash tells sooner than a search."""
+    """Distinct numbers in order. Most that are asked for are none of them, which a list of flags tells sooner than a search: one for each
+    number from the first to the last, or by hash where that would be too many."""
 
     def __init__(self, numbers: Numbers) -> None:
         order = np.argsort(numbers)
@@ -93,10 +95,13 @@ class _Sorted:
         self._numbers = ordered[is_new]
         self.own = np.empty(len(numbers), np.int64)
         self.own[order] = np.cumsum(is_new) - 1
+        span = int(self._numbers[-1]) - int(self._numbers[0]) + 1 if len(self) else 0
+        self._is_dense = span <= min(len(self) * MOST_FLAGS_PER_NUMBER, MOST_FLAGS)
         bits = max(len(self) * FLAGS_PER_NUMBER, 2).bit_length()
         self._shift = np.uint64(64 - bits)
-        self._flags = np.zeros(2**bits, dtype=bool)
-        self._flags[self._hashes(self._numbers)] = True
+        self._before = np.uint64((int(self._numbers[0]) - 1) % 2**64) if len(self) else np.uint64(0)
+        self._flags = np.zeros(span + 2 if self._is_dense else 2**bits, dtype=bool)
+        self._flags[self._slots(self._numbers)] = True
 
     def __len__(self) -> int:
         return len(self._numbers)
@@ -110,7 +115,7 @@ class _Sorted:
         return rows[is_valid], places[is_valid]
 
     def find_numbers(self, wanted: Numbers) -> tuple[Numbers, Numbers]:
-        rows = np.flatnonzero(self._flags.take(self._hashes(wanted), mode="clip"))
+        rows = np.flatnonzero(self._flags.take(self._slots(wanted), mode="clip"))
         if not len(rows):
             return rows, rows
         order = np.argsort(wanted[rows])  # so that one search is near the next
@@ -121,8 +126,10 @@ class _Sorted:
         places[order] = np.where(self._numbers[at] == asked, at, -1)
         return rows[places >= 0], places[places >= 0]
 
-    def _hashes(self, numbers: Numbers) -> Numbers:
-        return ((numbers.view(np.uint64) * SPREAD) >> self._shift).view(np.int64)
+    def _slots(self, numbers: Numbers) -> Numbers:
+        """Which flag is a number's; beyond the first and the last of all there is one that says no."""
+        plain = numbers.view(np.uint64)
+        return ((plain - self._before) if self._is_dense else (plain * SPREAD) >> self._shift).view(np.int64)
 
 
 def _values(column: pa.Array) -> _Sorted | _Dictionary:
