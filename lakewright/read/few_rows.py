@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 
 MOST_FILES = 1_000
 
+
 @dataclass(frozen=True)
 class _Size:
     """Of what is read: its rows, and its bytes as they are in files."""

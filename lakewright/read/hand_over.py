@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 LEAST_PER_TASK = 10_000  # rows
 # Rows that Spark holds as such go to its tasks one by one, which is slow for many; of more than a megabyte it is to send Arrow's bytes.
 SETTINGS = {"spark.sql.execution.arrow.localRelationThreshold": "1MB"}
+LONG_OFFSETS = "spark.sql.execution.arrow.useLargeVarTypes"
 
 
 def to_spark(spark: SparkSession, batches: Iterator[pa.RecordBatch], schema: pa.Schema, columns: StructType, cores: int) -> DataFrame:
@@ -27,13 +28,13 @@ def to_spark(spark: SparkSession, batches: Iterator[pa.RecordBatch], schema: pa.
     with settings_if_free(spark, SETTINGS):
         rows = pa.Table.from_batches(batches, schema).cast(wanted).combine_chunks()
         shares = rows.to_batches(max_chunksize=max(ceil(rows.num_rows / cores), LEAST_PER_TASK))
-        return spark.createDataFrame(rows, columns) if not shares or _must_not_touch_disk(spark) else _by_file(spark, shares, columns)
+        return _by_file(spark, shares, columns) if shares and _takes_plain_files(spark) else spark.createDataFrame(rows, columns)
 
 
-def _must_not_touch_disk(spark: SparkSession) -> bool:
-    """Where Spark is told to encrypt what it writes, it sends rows over a socket."""
+def _takes_plain_files(spark: SparkSession) -> bool:
+    """Not where Spark is told to encrypt what it writes, or takes texts with longer offsets than ours."""
     context: Any = spark._sc
-    return bool(context._encryption_enabled)
+    return not context._encryption_enabled and spark.conf.get(LONG_OFFSETS, "false") == "false"
 
 
 def _by_file(spark: SparkSession, shares: list[pa.RecordBatch], columns: StructType) -> DataFrame:

@@ -153,13 +153,16 @@ def test_more_than_a_megabyte_goes_to_one_task_for_each_core(lake: Lake) -> None
     assert rows.selectExpr("sum(id)", "count(DISTINCT v)").first() == (60_000 * 59_999 // 2, 60_000)
 
 
-def test_an_encrypted_session_gets_them_without_a_file(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
-    table = lake.create_table("few.encrypted", "id bigint, v string", format_version=3)
+@pytest.mark.parametrize("kind", ["encrypted", "with long offsets"])
+def test_sessions_that_take_no_plain_file(lake: Lake, monkeypatch: pytest.MonkeyPatch, kind: str) -> None:
+    table = lake.create_table(f"few.{kind[:4]}", "id bigint, v string", format_version=3)
     begin = table.append(lake.spark.range(1).selectExpr("id", "'' AS v"))
     table.append(lake.spark.range(60_000).selectExpr("id", "repeat(cast(id AS string), 4) AS v").coalesce(1))
-    monkeypatch.setattr(lake.spark.sparkContext, "_encryption_enabled", True)
+    monkeypatch.setattr(lake.spark.sparkContext, "_encryption_enabled", kind == "encrypted")
     monkeypatch.setattr(hand_over, "NamedTemporaryFile", None)
-    assert table.changes(begin).selectExpr("sum(id)", "count(DISTINCT v)").first() == (60_000 * 59_999 // 2, 60_000)
+    with settings(lake.spark, {hand_over.LONG_OFFSETS: str(kind != "encrypted").lower()}):
+        found = table.changes(begin).selectExpr("sum(id)", "count_if(v = repeat(cast(id AS string), 4))").first()
+    assert found == (60_000 * 59_999 // 2, 60_000)
 
 
 def test_the_session_is_as_before_also_where_another_thread_holds_a_setting(lake: Lake) -> None:
