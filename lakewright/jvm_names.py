@@ -21,8 +21,8 @@ def remember_names(spark: SparkSession) -> None:
     context: Any = getattr(spark, "_sc", None)
     view = getattr(context, "_jvm", None)
     if view is not None:
-        for name, of in NAMES.items():
-            view.__dict__.setdefault(name, _known(of, view._gateway_client))
+        for name in NAMES.keys() - view.__dict__.keys():
+            view.__dict__[name] = _known(NAMES[name], view._gateway_client)
 
 
 def _known(name: str, client: Any) -> Any:

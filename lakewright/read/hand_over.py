@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
+from lakewright.read.spark_arrow import arrow_schema
 from lakewright.session import settings_if_free
-from lakewright.source.arrow_types import arrow_schema
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -26,9 +26,10 @@ def to_spark(spark: SparkSession, batches: Iterator[pa.RecordBatch], schema: pa.
     """A DataFrame of one task for each core, but for few rows. Spark is asked for what is needed while the batches still come."""
     wanted = arrow_schema(columns)
     with settings_if_free(spark, SETTINGS):
+        by_file = _takes_plain_files(spark)
         rows = pa.Table.from_batches(batches, schema).cast(wanted).combine_chunks()
         shares = rows.to_batches(max_chunksize=max(ceil(rows.num_rows / cores), LEAST_PER_TASK))
-        return _by_file(spark, shares, columns) if shares and _takes_plain_files(spark) else spark.createDataFrame(rows, columns)
+        return _by_file(spark, shares, columns) if shares and by_file else spark.createDataFrame(rows, columns)
 
 
 def _takes_plain_files(spark: SparkSession) -> bool:
@@ -38,7 +39,7 @@ def _takes_plain_files(spark: SparkSession) -> bool:
 
 
 def _by_file(spark: SparkSession, shares: list[pa.RecordBatch], columns: StructType) -> DataFrame:
-    """What `createDataFrame` does with a table, without its forty calls to ask Spark for settings that do not matter here, a fifth of the time."""
+    """What `createDataFrame` does with a table, without its forty calls to ask Spark for settings that do not matter here."""
     from pyspark.sql import DataFrame
 
     context: Any = spark._sc

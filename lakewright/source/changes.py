@@ -28,7 +28,7 @@ from lakewright.read.changes import check_no_clash, has_lineage, newest_known
 from lakewright.read.newer_rows import newer_part, newer_rows, with_sequence
 from lakewright.read.prune import Pruner
 from lakewright.read.scan import plan_scan
-from lakewright.source.arrow_types import arrow_schema
+from lakewright.read.spark_arrow import arrow_schema
 from lakewright.source.options import ReadOptions
 
 LOG_FIELDS = [StructField(CHANGE_TYPE, StringType()), StructField(CHANGE_ORDINAL, IntegerType()), StructField(COMMIT_SNAPSHOT_ID, LongType())]

@@ -14,7 +14,7 @@ from lakewright.plan.conversion import Assign, Cast, Conversion, Keep, Reconcile
 from lakewright.plan.filters import Filter
 from lakewright.plan.project import UUID_TEXT
 from lakewright.plan.types import spark_type
-from lakewright.source.arrow_types import arrow_type
+from lakewright.read.spark_arrow import arrow_type
 
 
 def project_batch(batch: pa.RecordBatch, reconciled: Reconciled, table: str) -> pa.RecordBatch:

@@ -19,8 +19,8 @@ from lakewright.plan.types import iceberg_to_spark
 from lakewright.read.arrow_frame import read_share, shares
 from lakewright.read.arrow_scan import ArrowFile, ArrowRead, arrow_file, arrow_read
 from lakewright.read.scan import plan_scan
+from lakewright.read.spark_arrow import arrow_schema
 from lakewright.read.timetravel import read_schema, resolve
-from lakewright.source.arrow_types import arrow_schema
 from lakewright.source.filters import pruning_filter
 from lakewright.source.options import ReadOptions
 
