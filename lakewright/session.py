@@ -207,6 +207,7 @@ def _process_settings() -> dict[str, str]:
         "spark.driver.bindAddress": "127.0.0.1",
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
+        "spark.sql.ui.explainMode": "simple",  # each query writes its plan down for the page that is not shown
         "spark.log.level": "ERROR",
         "spark.sql.shuffle.partitions": str(max(8, 2 * cores)),
         "spark.python.daemon.module": "lakewright.write.worker_daemon",

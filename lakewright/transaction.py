@@ -18,7 +18,7 @@ from lakewright.call_sites import no_call_sites
 from lakewright.commit import metadata_changes as changes
 from lakewright.commit.change import APPEND, OVERWRITE, SERIALIZABLE, MetadataChange, SnapshotChange, Step
 from lakewright.commit.publish import Published, find_token, publish
-from lakewright.commit.result import COMMIT_MS, COMPACT, LOOKUP_MS, WRITE_MS, Commit, commit_of, milliseconds, nothing_written
+from lakewright.commit.result import COMMIT_MS, COMPACT, LOOKUP_MS, POSTPONED, POSTPONED_BRANCH, WRITE_MS, Commit, commit_of, milliseconds, nothing_written
 from lakewright.commit.runs import SUCCEEDED, Run, new_run_id, open_run, record_path
 from lakewright.commit.store import UNPUBLISHED, TableState
 from lakewright.commit.updates import apply
@@ -39,6 +39,7 @@ from lakewright.plan.keys import is_keyed
 from lakewright.plan.overwrite import Replacement, plan_replacement, replaced_partitions
 from lakewright.plan.planner import plan_write
 from lakewright.plan.request import CompactRequest, IntoEmpty, RowRequest, Then, WriteMode, WriteRequest, Written
+from lakewright.plan.request import Request as AnyRequest
 from lakewright.plan.schema import Reconciled, project, reconcile, replace_schema
 from lakewright.plan.write_plan import WritePlan
 from lakewright.progress import Progress, summary
@@ -160,6 +161,23 @@ class Transaction:
         self._require_first(f"A {request.command.value}")
         self._step(request, request.name, lambda options, run: self._changed(request, source, options, run))
 
+    def say(self, request: AnyRequest) -> None:
+        """A commit that changes no row, for what its snapshot says, in place of the write before it, which had nothing to change."""
+        assert self.commit.nothing_written
+        head = self._working.head_if_any(request.branch)
+        self.commits = self.commits[:-1]
+        self._steps.append(
+            SnapshotChange(
+                operation=APPEND,
+                schema=self._working.schema,
+                specs=self._working.specs,
+                branch=request.branch,
+                read_snapshot_id=head.snapshot_id if head else None,
+                token=request.token,
+                properties={**self.lake.snapshot_properties(), **request.snapshot_properties},
+            )
+        )
+
     def has_rows(self, branch: str) -> bool:
         return has_rows(self.state, self._working, self._working.head_if_any(branch))
 
@@ -175,6 +193,7 @@ class Transaction:
     @no_call_sites()
     def _step(self, request: Request, operation: str, make: Callable[[Options, Run], SnapshotChange | None]) -> None:
         """One change of rows: made unless its token is already committed, dropped whole if that fails."""
+        self._require_not_postponed(request)
         require_branch(self._working, request.branch, self.state.name, may_be_new=isinstance(request, WriteRequest) and request.makes_branch)
         options = resolve(request.options, session_options(self.lake.spark), self._working.properties)
         self._options, self._branch = self._options or options, request.branch
@@ -195,6 +214,11 @@ class Transaction:
             self.commits += (nothing_written(self._working.head_if_any(request.branch), operation, self.run_id, request.token),)
         else:
             self._steps.append(change)
+
+    def _require_not_postponed(self, request: Request) -> None:
+        if request.branch == POSTPONED_BRANCH and is_keyed(self._working.properties) and POSTPONED not in request.snapshot_properties:
+            name = self.state.name
+            raise UnsupportedOperation(f"Branch {request.branch} of {name} holds records that wait for t.compact(), which brings them to main; nothing else is written there.", table=name)
 
     def _written(self, request: WriteRequest, df: DataFrame, options: Options, run: Run) -> SnapshotChange | None:
         name = self.state.name

@@ -50,7 +50,7 @@ class SnapshotChange:
     files the change deletes rows of or replaces: they must still be there, without further deletes. `rows_read` says that
     the change rests on the rows `filter` selected, as DELETE, UPDATE and MERGE do. `command` is what was asked for, where
     that says more than the operation: update, merge, upsert. `is_always_serializable`: no setting makes it less strict.
-    `makes_branch`: a branch that is not there begins with it.
+    `makes_branch`: a branch that is not there begins with it; no expiry takes a snapshot from that branch.
     """
 
     operation: str

@@ -22,6 +22,7 @@ from lakewright.format.storage import explained
 from lakewright.options import RETRIES, RETRY_MAX_WAIT, RETRY_MIN_WAIT, RETRY_TOTAL, Options
 
 log = logging.getLogger("lakewright")
+KEEP_ALL = {"max-ref-age-ms": 2**63 - 1, "max-snapshot-age-ms": 2**63 - 1, "min-snapshots-to-keep": 2**31 - 1}
 
 
 @dataclass(frozen=True)
@@ -148,7 +149,8 @@ def _snapshot_updates(
     snapshot = builder.build(working, attempt)
     parent = head.metadata.refs.get(step.branch, {}).get("snapshot-id")
     _require(requirements, [{"type": "assert-ref-snapshot-id", "ref": step.branch, "snapshot-id": parent}])
-    retention = {k: v for k, v in working.refs.get(step.branch, {}).items() if k not in ("snapshot-id", "type")}
+    kept = {k: v for k, v in working.refs.get(step.branch, {}).items() if k not in ("snapshot-id", "type")}
+    retention = KEEP_ALL if step.makes_branch else kept
     return [add_snapshot(snapshot), {**set_ref(step.branch, builder.snapshot_id), **retention}]
 
 

@@ -9,6 +9,7 @@ from lakewright.format.metadata import Snapshot
 
 TOKEN = "lakewright.token"
 TOKENS_TAKEN_IN = "lakewright.tokens-taken-in"
+POSTPONED, POSTPONED_BRANCH = "lakewright.postponed", "postponed"
 RUN_ID = "lakewright.run-id"
 COMMAND = "lakewright.command"
 COMPACT = "compact"

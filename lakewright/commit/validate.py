@@ -92,16 +92,20 @@ def deletes_fit_the_format(change: SnapshotChange, metadata: Metadata, table: st
 def snapshots_since(metadata: Metadata, change: SnapshotChange, table: str) -> Iterator[Snapshot]:
     """The snapshots of the branch that came after the one the plan read."""
     head = metadata.head_if_any(change.branch)
-    for snapshot in metadata.ancestors(head.snapshot_id if head else None):
+    before = head.snapshot_id if head else None
+    for snapshot in metadata.ancestors(before):
         if snapshot.snapshot_id == change.read_snapshot_id:
             return
         yield snapshot
+        before = snapshot.parent_id
     if change.read_snapshot_id is not None:
         raise StalePlan(
             f"Snapshot {change.read_snapshot_id}, which this {change.name} read, is no longer in the line of {change.branch} of {table}: "
             "the branch was rolled back or replaced. Run the operation again.",
             table=table,
         )
+    if before is not None:
+        raise StalePlan(f"{change.branch} of {table} had no snapshot when this {change.name} was planned, and those it got since have partly expired. Run the operation again.", table=table)
 
 
 def files_still_there(io: FileIO, change: SnapshotChange, metadata: Metadata, later: Sequence[Later], table: str) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 from pyiceberg.schema import Schema
@@ -12,10 +13,10 @@ from lakewright.commit.updates import Update, add_schema, apply
 from lakewright.errors import UnsupportedOperation
 from lakewright.format.metadata import Metadata
 from lakewright.keys.buckets import rescaled
-from lakewright.keys.definition import plain_columns
+from lakewright.keys.definition import Part, plain_columns, read_definition
 from lakewright.keys.settings import check_settings
 from lakewright.options import BUCKET_MODE
-from lakewright.plan.keys import KEY, is_keyed, key_ids
+from lakewright.plan.keys import KEY, ORDERING, is_keyed, key_ids
 
 
 def with_key_rules(change: MetadataChange, table: str) -> MetadataChange:
@@ -32,8 +33,11 @@ def with_key_rules(change: MetadataChange, table: str) -> MetadataChange:
         identity_changed = key_changed or set(metadata.schema.identifier_field_ids) != set(after.schema.identifier_field_ids)
         if identity_changed and _has_rows(after):
             raise UnsupportedOperation(
-                f"The key of {table} cannot change while it has rows, which may then have one key; write them to a new table with that key.", table=table
+                f"The key of {table} cannot change while it has rows, which may then have one key, or snapshots with rows that it can be set back to; "
+                "write them to a new table with that key, or delete them and expire their snapshots and savepoints.",
+                table=table,
             )
+        _require_same_columns(metadata, after, table)
         add, drop = rescaled(after, after.properties, table) if is_keyed(after.properties) else ([], [])
         if add:
             made = made + evolve_partitions(table, add, drop).updates(after)
@@ -58,5 +62,20 @@ def _recorded(after: Metadata, table: str) -> list[Update]:
 
 
 def _has_rows(metadata: Metadata) -> bool:
-    heads = [metadata.head(name) for name, ref in metadata.refs.items() if ref["type"] == "branch"]
-    return any(head is not None and head.summary.get("total-records", "") != "0" for head in heads)
+    return any(snapshot.summary.get("total-records", "") != "0" for snapshot in metadata.snapshots())
+
+
+def _require_same_columns(before: Metadata, after: Metadata, table: str) -> None:
+    """Key and ordering go by names, which columns may exchange: what the rows were checked by must not become another column."""
+    if not (is_keyed(before.properties) and is_keyed(after.properties) and _has_rows(after)):
+        return
+    was, will = (read_definition(m.properties, m.schema, table) for m in (before, after))
+    for setting, old, new in ((KEY, was.key, will.key), (ORDERING, was.ordering, will.ordering)):
+        if before.properties.get(setting) == after.properties.get(setting) and _field_ids(old) != _field_ids(new):
+            raise UnsupportedOperation(
+                f"{setting} of {table} is {after.properties[setting]!r}, and its rows were compared by other columns of these names than there would be; give the columns other names.", table=table
+            )
+
+
+def _field_ids(parts: Sequence[Part]) -> list[list[int]]:
+    return [[field_id for field_id, _ in part.fields] for part in parts]

@@ -41,7 +41,17 @@ class Part:
     @property
     def sources(self) -> list[str]:
         """The top-level columns it is made of."""
-        return list(dict.fromkeys(_resolved(node, self.schema)[0] for node in self.parsed.find_all(exp.Column)))
+        return list(dict.fromkeys(path[0] for path in self._paths))
+
+    @property
+    def fields(self) -> list[tuple[int, IcebergType]]:
+        """The columns it is made of, by id, with their types."""
+        found = [self.schema.find_field(".".join(path), case_sensitive=False) for path in self._paths]
+        return [(field.field_id, field.field_type) for field in found]
+
+    @property
+    def _paths(self) -> list[tuple[str, ...]]:
+        return [_resolved(node, self.schema) for node in self.parsed.find_all(exp.Column)]
 
 
 @dataclass(frozen=True)

@@ -74,7 +74,7 @@ def _looked_at(rows: DataFrame, definition: Definition) -> WrittenKeys:
 def may_load_first(fitted: Fitted, metadata: Metadata) -> bool:
     """Whether the records may be written before anyone has looked at them: none is a deletion or has to be counted or completed before."""
     request, options = fitted.request, fitted.options
-    if request.delete_when is not None or request.takes_in is not None or fitted.engine.first or most_rows(options) is not None:
+    if request.delete_when is not None or request.takes_in or fitted.engine.first or most_rows(options) is not None:
         return False
     if request.operation in (Operation.BULK_INSERT, Operation.OVERWRITE):
         return True

@@ -7,18 +7,18 @@ from dataclasses import dataclass
 from math import ceil
 from typing import TYPE_CHECKING, Any
 
-from pyiceberg.types import DoubleType, FloatType
+from pyiceberg.types import DoubleType, FloatType, IcebergType
 
 from lakewright.format.metadata import Metadata
 from lakewright.keys.at_hand.choice import may_be_at_hand
 from lakewright.keys.batch import Batch, read_batch
 from lakewright.keys.combine import DELETED, RESET
-from lakewright.keys.definition import NEW, OLD, Definition
+from lakewright.keys.definition import NEW, OLD, Definition, definition_of
 from lakewright.keys.engines import Engine
 from lakewright.keys.index import index_of
 from lakewright.keys.partitions import has_buckets, has_partitions, in_partitions, kept_in_partition, partition_is_of_key
 from lakewright.keys.plain import bulk, counted, plain
-from lakewright.keys.postpone import emptied, is_postponed, postpone
+from lakewright.keys.postpone import is_postponed, postpone, require_waiting, taken_in
 from lakewright.keys.request import Fitted, KeyRequest, Operation
 from lakewright.options import MERGE_MODE, PARTITION_CHANGE, Options
 from lakewright.plan.delta import MERGE_ON_READ
@@ -32,6 +32,10 @@ if TYPE_CHECKING:
     from lakewright.transaction import Transaction
 
 
+class ReadAgain(Exception):
+    """Keys or ordering of the table got another type since the records were read: they were compared and hashed as they were."""
+
+
 @dataclass(frozen=True)
 class Prepared:
     """Records that were read, checked and combined, and how they go into the table."""
@@ -42,12 +46,17 @@ class Prepared:
     batch: Batch
     records: DataFrame
     options: Options
+    read_for: Metadata
 
     def run(self, tx: Transaction) -> None:
         """Plan and write as a step of the transaction."""
-        metadata = tx.state.metadata
+        metadata, waiting = tx.state.metadata, self.request.takes_in
+        if self._types(metadata) != self._types(self.read_for):
+            raise ReadAgain
+        if waiting:
+            require_waiting(metadata, waiting, self.definition.table)
         match self.request.operation:
-            case Operation.UPSERT if is_postponed(self.options) and self.request.branch == MAIN and not self.request.takes_in:
+            case Operation.UPSERT if is_postponed(self.options) and self.request.branch == MAIN and not waiting:
                 postpone(tx, self)
             case Operation.BULK_INSERT:
                 tx.write(*bulk(self.request, self.definition, self._rows, metadata, self._counts))
@@ -61,9 +70,14 @@ class Prepared:
                 tx.write(self.plain(WriteMode.APPEND, into_empty=IntoEmpty.TABLE), self._first_rows(metadata))
             case _:
                 tx.change_rows(self._merge(metadata), self.batch.source)
-        wrote_nothing = any(commit.nothing_written for commit in tx.commits)
-        if self.request.takes_in is not None and not wrote_nothing:  # else no snapshot says that it was taken in
-            tx.change(emptied(self.request.takes_in.snapshot_id))
+        if waiting:
+            if tx.commits and tx.commit.nothing_written:
+                tx.say(self.request)
+            tx.change(taken_in(waiting, self.definition.table))
+
+    def _types(self, metadata: Metadata) -> list[list[tuple[int, IcebergType]]]:
+        definition = definition_of(metadata, self.definition.table)
+        return [part.fields for part in (*definition.key, *definition.ordering)]
 
     def _merge(self, metadata: Metadata) -> RowRequest:
         return RowRequest(
@@ -170,4 +184,4 @@ def prepare(fitted: Fitted, metadata: Metadata) -> Prepared:
         index=index_of(definition, options),
         may_be_at_hand=may_be_at_hand(fitted, metadata),
     )
-    return Prepared(request, definition, fitted.engine, batch, fitted.records, options)
+    return Prepared(request, definition, fitted.engine, batch, fitted.records, options, metadata)

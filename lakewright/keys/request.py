@@ -46,7 +46,7 @@ SAVED = {WriteMode.APPEND: Operation.INSERT, WriteMode.OVERWRITE: Operation.OVER
 @dataclass(frozen=True)
 class KeyRequest(Request):
     """Records for a keyed table. delete_when: which of them delete their key's row. function: merges rows and records instead of the table's engine.
-    takes_in: the head of the branch that postponed records are from."""
+    takes_in: the commits that postponed records are from."""
 
     operation: Operation
     records: DataFrame
@@ -56,7 +56,7 @@ class KeyRequest(Request):
     function: Function | None = None
     trust: bool = False
     arrange: Arrangement = NOT_ARRANGED
-    takes_in: Snapshot | None = None
+    takes_in: tuple[Snapshot, ...] = ()
 
     @property
     def common(self) -> dict[str, Any]:
@@ -98,7 +98,7 @@ def fit(request: KeyRequest, metadata: Metadata, session: Mapping[str, Any], tab
     is_partial = deletes or (request.function is None and options[MERGE_ENGINE] == PARTIAL_UPDATE)
     fitted = reconcile(records.schema, record_schema(definition, records.columns, only_given=is_partial), options, table)
     engine = DELETING if deletes else engine_of(definition, options, [a.field.name for a in fitted.columns], request.function)
-    if request.takes_in is not None:  # what the first record of a key does not bring was added when it was postponed
+    if request.takes_in:  # what the first record of a key does not bring was added when it was postponed
         engine = replace(engine, first={})
     return Fitted(request, definition, engine, records, fitted, options)
 

@@ -10,10 +10,11 @@ from typing import TYPE_CHECKING, Any
 from lakewright.call_sites import no_call_sites
 from lakewright.commit.result import Commit
 from lakewright.commit.runs import new_run_id
+from lakewright.format.metadata import Snapshot
 from lakewright.keys.buckets import first_buckets
 from lakewright.keys.first_load import FirstLoad, LookFirst, may_load_first
-from lakewright.keys.operations import Prepared, prepare
-from lakewright.keys.postpone import TO_DELETE, pending, pending_records, what_is_taken_in
+from lakewright.keys.operations import Prepared, ReadAgain, prepare
+from lakewright.keys.postpone import TO_DELETE, TakenInMeanwhile, pending, pending_records, tokens_of
 from lakewright.keys.quarantine import quarantined
 from lakewright.keys.request import QUARANTINE, Fitted, KeyRequest, Operation, check_on_error, fit
 from lakewright.options import UPSERT_REPLANS, resolve
@@ -44,18 +45,20 @@ def by_key(table: Table, operation: Operation, df: DataFrame, on_record_error: s
 
 @no_call_sites()
 def change_keys(table: Table, request: KeyRequest) -> Commit:
-    table.refresh()
-    fitted = fitted_to(table, request)
-
     def planned(step: Callable[[Transaction], None]) -> Commit:
         return table._planned(request.operation.value, step, request.options, UPSERT_REPLANS)
 
-    if may_load_first(fitted, table._state.metadata):
+    while True:
+        fitted = fitted_to(table.refresh(), request)
+        if may_load_first(fitted, table._state.metadata):
+            try:
+                return planned(FirstLoad(fitted).run)
+            except LookFirst:
+                log.info("records for %s have to be looked at and combined before they are written", table.name)
         try:
-            return planned(FirstLoad(fitted).run)
-        except LookFirst:
-            log.info("records for %s have to be looked at and combined before they are written", table.name)
-    return planned(prepared(table, fitted).run)
+            return planned(prepared(table, fitted).run)
+        except ReadAgain:
+            log.info("key or ordering of %s got another type; its records are read again", table.name)
 
 
 @no_call_sites()
@@ -80,14 +83,20 @@ def prepared(table: Table, fitted: Fitted) -> Prepared:
 
 def take_in(table: Table) -> Commit | None:
     """Bring records that wait on the branch of the bucket mode postpone to main, in their buckets; None where there are none."""
-    waiting = pending(table.refresh()._state.metadata)
-    if not waiting:
-        return None
-    spark, head = table._lake.spark, waiting[-1]
+    while waiting := pending(table.refresh()._state.metadata):
+        try:
+            return _taken_in(table, waiting)
+        except TakenInMeanwhile:
+            log.info("records of %s were taken in by another compaction; looking for more", table.name)
+    return None
+
+
+def _taken_in(table: Table, waiting: list[Snapshot]) -> Commit:
+    spark = table._lake.spark
     records = pending_records(spark, table._state, waiting)
     options = resolve({}, session_options(spark), table.properties)
     add = first_buckets(table._state.metadata, sum(int(s.summary.get("added-records", "0")) for s in waiting), options, table.name)
     if add:
         table.evolve_partitions(add=add)
-    token, properties = f"postponed-{head.snapshot_id}", what_is_taken_in(waiting)
-    return change_keys(table, KeyRequest(Operation.UPSERT, records, delete_when=TO_DELETE, takes_in=head, token=token, snapshot_properties=properties))
+    token = f"postponed-{waiting[-1].snapshot_id}"
+    return change_keys(table, KeyRequest(Operation.UPSERT, records, delete_when=TO_DELETE, takes_in=tuple(waiting), token=token, snapshot_properties=tokens_of(waiting)))

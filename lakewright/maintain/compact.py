@@ -9,11 +9,12 @@ from threading import Thread
 from typing import TYPE_CHECKING
 
 from lakewright.commit.change import REPLACE
-from lakewright.commit.result import COMPACT, Commit, is_compaction, nothing_written
+from lakewright.commit.result import COMPACT, POSTPONED_BRANCH, Commit, is_compaction, nothing_written
 from lakewright.commit.store import TableState
 from lakewright.errors import CommitConflict
 from lakewright.format.metadata import Metadata
 from lakewright.options import COMPACT_AFTER, REPLANS, Options, resolve
+from lakewright.plan.keys import is_keyed
 from lakewright.plan.request import CompactRequest
 from lakewright.session import session_options
 from lakewright.transaction import Transaction
@@ -78,7 +79,16 @@ def compact_if_due(lake: Lake, state: TableState, branch: str, options: Options)
     if every is None or commits_since_compaction(state.metadata, branch) < every:
         return state
     try:
-        return compact(lake, state, CompactRequest(branch=branch))[0]
+        return _taken_in(lake, state) if branch == POSTPONED_BRANCH and is_keyed(state.metadata.properties) else compact(lake, state, CompactRequest(branch=branch))[0]
     except Exception as error:
         log.warning("compaction of %s after a write failed, the write is committed: %s", state.name, error)
         return state
+
+
+def _taken_in(lake: Lake, state: TableState) -> TableState:
+    """What waits on the branch goes to main; the branch itself is not rewritten."""
+    from lakewright.table import Table
+
+    table = Table(lake, state)
+    table.compact()
+    return table._state

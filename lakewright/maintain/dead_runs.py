@@ -38,19 +38,22 @@ def roll_back_dead_runs(store: Store, state: TableState) -> None:
     if state.metadata_location == UNPUBLISHED:
         return
     try:
-        dead = [record for record in running_runs(state.io, state.metadata.location) if _is_dead(state, record)]
+        dead = [record for record in running_runs(state.io, state.metadata.location) if is_dead(state, record)]
         if dead:
             _roll_back(store, state, dead)
     except Exception as error:
         log.warning("could not roll back dead runs of %s, the next write tries again: %s", state.name, error)
 
 
-def _is_dead(state: TableState, record: RunRecord) -> bool:
+def is_dead(state: TableState, record: RunRecord) -> bool:
     """A run without a process of its own is renewed by its tasks, so silence says little: not before its first file, nor shortly after."""
-    if record.alive or record.details.get(BEATS) != BY_TASKS:
-        return not record.alive
-    silent_ms = now_ms() - record.heartbeat_ms
-    return silent_ms > TASKS_MAY_WAIT * record.lease_seconds * 1000 and has_files(state, record)
+    return not may_live(record) and (record.details.get(BEATS) != BY_TASKS or has_files(state, record))
+
+
+def may_live(record: RunRecord) -> bool:
+    """Whether a run renewed its lease in time, or a run that only its tasks renew did not long ago."""
+    patience = TASKS_MAY_WAIT if record.details.get(BEATS) == BY_TASKS else 1
+    return record.state == RUNNING and now_ms() < record.heartbeat_ms + patience * record.lease_seconds * 1000
 
 
 def has_files(state: TableState, record: RunRecord) -> bool:

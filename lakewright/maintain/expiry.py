@@ -23,6 +23,7 @@ from lakewright.errors import CorruptFile, InvalidOption, UnsupportedOperation
 from lakewright.format.manifests import read_manifest, read_manifest_list
 from lakewright.format.metadata import MAIN, Json, Metadata, Snapshot
 from lakewright.format.storage import try_delete
+from lakewright.maintain.dead_runs import may_live
 from lakewright.maintain.reachability import name_of, statistics_files
 from lakewright.maintain.recorded import recorded
 from lakewright.options import MAX_REF_AGE, MAX_SNAPSHOT_AGE, MIN_SNAPSHOTS, Options
@@ -75,7 +76,7 @@ def expire_snapshots(store: Store, state: TableState, options: Options, *, older
         raise UnsupportedOperation(f"{state.name} has {GC_ENABLED}=false, since other tables may use its files, so nothing of it is expired.", table=state.name)
     if retain_last is not None and retain_last < 1:
         raise InvalidOption(f"retain_last is {retain_last}; an expiry of {state.name} keeps at least 1 snapshot.", table=state.name)
-    live = [record for record in running_runs(state.io, state.metadata.location) if record.alive]
+    live = [record for record in running_runs(state.io, state.metadata.location) if may_live(record)]
     now = now_ms()
     limits = Limits(
         now_ms=now,

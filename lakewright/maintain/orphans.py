@@ -11,7 +11,7 @@ from lakewright.commit.store import Store, TableState
 from lakewright.commit.updates import now_ms
 from lakewright.format.storage import StoredFile, delete_file, list_files, prune_empty_folders
 from lakewright.keys.index.record.pointer import index_files
-from lakewright.maintain.dead_runs import fence_off, settled_by
+from lakewright.maintain.dead_runs import fence_off, is_dead, settled_by
 from lakewright.maintain.reachability import name_of as _name
 from lakewright.maintain.reachability import reachable, require_recognised
 
@@ -38,7 +38,7 @@ def remove_orphans(store: Store, state: TableState, *, older_than_hours: float =
     stored = [f for folder in ("data", "metadata", "index") for f in list_files(state.io, f"{state.metadata.location}/{folder}")]
     require_recognised(state, stored)
     runs = list_runs(state.io, state.metadata.location)
-    over = {record.run_id: not record.alive for record in runs}
+    over = {record.run_id: record.state != RUNNING or is_dead(state, record) for record in runs}
     dead = [record for record in runs if record.state == RUNNING and over[record.run_id]]
     state = store.load(state.identifier, known=state)
     if dead and not dry_run:

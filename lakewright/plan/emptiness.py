@@ -9,6 +9,7 @@ from lakewright.commit.store import TableState
 from lakewright.errors import UnsupportedOperation
 from lakewright.format.data_file import DataFile
 from lakewright.format.metadata import Metadata, Snapshot
+from lakewright.read.deletes import only_path
 from lakewright.read.scan import FileScan, plan_scan
 
 
@@ -35,6 +36,7 @@ def scope_of(spec_id: int, files: Sequence[DataFile]) -> PartitionScope:
 
 
 def _live(file: FileScan) -> bool:
-    """Deletes other than vectors and position deletes are not counted: such a file is taken to have rows."""
-    gone = sum(d.data_file.record_count for d in file.deletes if d.is_position)
+    """Only vectors and position deletes of this file alone are counted: with any other it is taken to have rows."""
+    path = file.data_file.file_path
+    gone = sum(d.data_file.record_count for d in file.deletes if d.is_position and only_path(d.data_file) == path)
     return file.data_file.record_count > gone

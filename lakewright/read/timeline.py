@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from lakewright.commit.result import command_of, commit_of
+from lakewright.commit.result import POSTPONED, command_of, commit_of
 from lakewright.commit.runs import FAILED, ROLLED_BACK, RUNNING, SUCCEEDED, RunRecord
 from lakewright.format.metadata import MAIN, Metadata, Snapshot
 from lakewright.read.tables import WHEN, frame_of
@@ -68,7 +68,8 @@ def _lines(metadata: Metadata) -> dict[int, str | None]:
 
 def _of_snapshot(snapshot: Snapshot, run: RunRecord | None, lines: Mapping[int, str | None]) -> Instant:
     commit = commit_of(snapshot)
-    state = COMPLETED if snapshot.snapshot_id in lines else STAGED if STAGED_ID in commit.summary else ROLLED_BACK
+    is_done = snapshot.snapshot_id in lines or POSTPONED in commit.summary  # whose branch goes once they are taken in
+    state = COMPLETED if is_done else STAGED if STAGED_ID in commit.summary else ROLLED_BACK
     return (
         snapshot.timestamp_ms * 1000,
         run.operation if run and run.operation != SEVERAL else command_of(snapshot),

@@ -140,7 +140,7 @@ class _Merge:
 
         source = F.broadcast(self.source.rows) if self._is_broadcast else self.source.rows
         with explaining("on of the merge", self.context.table):
-            return target.join(source.alias(self.request.source_alias), self.source.condition(self.request, by_hash=self._is_broadcast), "left" if keep_all else "inner")
+            return target.join(source.alias(self.request.source_alias), self.source.condition(self.request, self.context.schema, by_hash=self._is_broadcast), "left" if keep_all else "inner")
 
     def _updates(self, target: DataFrame, joined: DataFrame) -> dict[int, Values]:
         """New values by clause; a row that is not in the source has only the table's columns to take them from."""

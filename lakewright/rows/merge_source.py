@@ -12,6 +12,7 @@ import pyarrow as pa
 import sqlglot
 from pyiceberg.expressions import AlwaysFalse, AlwaysTrue, And, BooleanExpression, GreaterThanOrEqual, LessThanOrEqual, Reference
 from pyiceberg.expressions.literals import literal
+from pyiceberg.schema import Schema
 from pyiceberg.types import BinaryType, BooleanType, DateType, DecimalType, IcebergType, IntegerType, LongType, StringType, TimestampType, TimestamptzType
 from sqlglot import exp
 from sqlglot.errors import SqlglotError
@@ -91,13 +92,13 @@ class MergeSource:
         width = sum(_width(field.dataType.typeName()) for field in self.rows.schema.fields if field.name in wanted)
         return self.count <= BROADCAST_ROWS and self.count * width <= BROADCAST_BYTES
 
-    def condition(self, request: RowRequest, *, by_hash: bool) -> Column:
+    def condition(self, request: RowRequest, schema: Schema, *, by_hash: bool) -> Column:
         """ON. Spark looks up one long faster than texts or several columns, so those are joined by a hash; the comparison of the
-        values beside it is put so that Spark does not take it for a second key of the join."""
+        values beside it is put so that Spark does not take it for a second key of the join. A column of another type since has other hashes."""
         from pyspark.sql import functions as F
 
         assert request.on is not None
-        if not self.hashed or not by_hash:
+        if not self.hashed or not by_hash or any(schema.find_type(key.column) != key.column_type for key in self.hashed):
             return column_of(request.on)
         t = [F.col(f"{quoted(request.target_alias)}.{quoted(key.column)}") for key in self.hashed]
         s = [F.expr(key.expression) for key in self.hashed]

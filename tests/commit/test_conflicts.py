@@ -12,14 +12,16 @@ import pyarrow.parquet as pq
 import pytest
 from pyiceberg.expressions import EqualTo, GreaterThan
 
-from lakewright.commit.change import DELETE, PartitionScope, SnapshotChange
+from lakewright.commit.change import DELETE, REPLACE, PartitionScope, SnapshotChange
 from lakewright.commit.create import replace_table
 from lakewright.commit.metadata_changes import evolve_partitions, evolve_schema, merge_schema
 from lakewright.commit.result import Commit
 from lakewright.commit.store import TableState
+from lakewright.commit.updates import now_ms
 from lakewright.errors import CommitConflict
 from lakewright.format.data_file import POSITION_DELETES, DataFile
 from lakewright.format.storage import local_path
+from lakewright.maintain.expiry import expire_snapshots
 from lakewright.plan.partitioning import build_sort_order, build_spec
 from tests.commit.kit import SCHEMA, Kit
 from tests.commit.stores import Rival
@@ -165,6 +167,19 @@ def test_an_overwrite_of_an_empty_table_conflicts_with_its_first_rows(kit: Kit) 
     change = kit.replacement([], kit.file([EU]))
     with pytest.raises(CommitConflict):
         against(kit, change, lambda: kit.append(US))
+
+
+def test_first_rows_that_expired_meanwhile_are_not_taken_for_none(kit: Kit) -> None:
+    """What came since the plan cannot be looked through any more, and only the first of it added rows."""
+    change = kit.change(added=[kit.file([EU])], rows_read=True)
+
+    def rows_come_and_their_snapshot_expires() -> None:
+        kit.append(US)
+        kit.publish(kit.change(REPLACE, added=[kit.file([US])], removed=frozenset(f.file_path for f in kit.live())))
+        expire_snapshots(kit.store, kit.load(), kit.options(), older_than_ms=now_ms() + 1000, retain_last=1, dry_run=False)
+
+    with pytest.raises(CommitConflict, match="expired"):
+        against(kit, change, rows_come_and_their_snapshot_expires)
 
 
 def test_appends_never_conflict(filled: Kit) -> None:

@@ -7,8 +7,6 @@ from typing import Any
 import pytest
 
 from lakewright.errors import InvalidOption
-from lakewright.keys import run
-from lakewright.keys.run import take_in
 from lakewright.lake import Lake
 from lakewright.table import Table
 from tests.keys.kit import SCHEMA, keyed, records, rows
@@ -44,71 +42,6 @@ def test_fixed_buckets_are_rescaled(lake: Lake) -> None:
     assert [str(f.transform) for f in table.spec.fields] == ["bucket[16]"] and rows(table) == before
     table.upsert(records(lake, (7, "us", 0.0, 2), (70, "us", 0.0, 2)))
     assert len(rows(table)) == 51 and rows(table, where="id = 7") == [(7, "us", 0.0, 2)]
-
-
-@pytest.mark.feature("P5")
-def test_postponed_records_wait_on_a_branch(lake: Lake) -> None:
-    table = in_mode(lake, "postpone", properties={"lakewright.bucket": "2"})
-    table.upsert(records(lake, A, B))
-    table.upsert(records(lake, (1, "us", 1.5, 11), C))
-    assert rows(table) == [] and len(rows(table, ref="postponed")) == 4
-    table.compact()
-    assert rows(table) == [(1, "us", 1.5, 11), B, C]
-    assert [str(f.transform) for f in table.spec.fields] == ["bucket[2]"]
-    assert take_in(table) is None and "postponed" not in table.iceberg.metadata.refs
-    deletions = lake.spark.createDataFrame([(1, None, None, 12, "D"), (9, "eu", 9.0, 1, "U")], SCHEMA + ", op string")
-    table.upsert(deletions, delete_when="op = 'D'")
-    table.upsert(records(lake, (2, "us", 0.0, 9)))
-    assert len(rows(table)) == 3
-    take_in(table)
-    assert rows(table) == [B, C, (9, "eu", 9.0, 1)]
-
-
-def test_what_lands_while_records_are_taken_in_waits_for_the_next(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
-    table = in_mode(lake, "postpone")
-    other = lake.table(table.name)
-    table.upsert(records(lake, A))
-    prepare = run.prepare
-
-    def late(*given: Any) -> Any:
-        monkeypatch.setattr(run, "prepare", prepare)
-        made = prepare(*given)
-        other.upsert(records(lake, B))
-        return made
-
-    monkeypatch.setattr(run, "prepare", late)
-    take_in(table)
-    assert rows(table) == [A]
-    take_in(table)
-    assert rows(table) == [A, B] and take_in(table) is None
-
-
-def test_a_token_of_what_was_taken_in_is_known(lake: Lake) -> None:
-    """The branch that carried it is gone by then; the batch must not come twice."""
-    properties = {"lakewright.merge-engine": "aggregate", "lakewright.merge.n": "sum"}
-    table = in_mode(lake, "postpone", schema="id bigint, n bigint, at int", properties=properties)
-    batch = records(lake, (1, 5, 1, "U"), (2, 7, 1, "U"), (2, None, 2, "D"), schema="id bigint, n bigint, at int, op string")
-    for _ in range(2):
-        table.upsert(batch, delete_when="op = 'D'", token="b1")
-        take_in(table)
-    again = table.upsert(batch, delete_when="op = 'D'", token="b1")
-    assert rows(table) == [(1, 5, 1)] and take_in(table) is None and again.snapshot_id == table.history().collect()[-1].snapshot_id
-
-
-def test_counts_of_postponed_records_are_kept(lake: Lake) -> None:
-    properties = {"lakewright.merge-engine": "aggregate", "lakewright.merge.n": "count"}
-    table = in_mode(lake, "postpone", schema="id bigint, n bigint, at int", properties=properties)
-    table.upsert(records(lake, (1, None, 1), (1, None, 2), schema="id bigint, n bigint, at int"))
-    table.upsert(records(lake, (1, None, 3), schema="id bigint, n bigint, at int"))
-    take_in(table)
-    assert rows(table) == [(1, 3, 3)]
-
-
-@pytest.mark.feature("P5")
-def test_a_batch_may_go_straight_to_its_buckets(lake: Lake) -> None:
-    table = in_mode(lake, "postpone", properties={"lakewright.bucket": "2", "lakewright.postpone.fixed-at-batch-write": "true"})
-    table.upsert(records(lake, A, B))
-    assert rows(table) == [A, B] and "postponed" not in table.iceberg.metadata.refs
 
 
 @pytest.mark.feature("P5")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
+from collections.abc import Callable
 from dataclasses import replace
 from datetime import date
 from pathlib import Path
@@ -35,6 +36,7 @@ from lakewright.format.storage import local_path
 from lakewright.maintain import dead_runs
 from lakewright.maintain.dead_runs import roll_back_dead_runs
 from lakewright.maintain.expiry import expire_snapshots
+from lakewright.maintain.orphans import remove_orphans
 from lakewright.maintain.rollback import rollback
 from tests.commit.kit import Kit
 
@@ -136,14 +138,15 @@ def test_a_run_that_only_slept_cannot_commit(kit: Kit) -> None:
     assert kit.ids() == []
 
 
-def test_a_run_that_tasks_renew_may_be_silent_for_long(kit: Kit) -> None:
+@pytest.mark.parametrize("clean_up", [lambda kit: roll_back_dead_runs(kit.store, kit.state), lambda kit: remove_orphans(kit.store, kit.state)], ids=["next-writer", "orphans"])
+def test_a_run_that_tasks_renew_may_be_silent_for_long(kit: Kit, clean_up: Callable[[Kit], object]) -> None:
     """Its tasks may not even have begun; a record without files has nothing to roll back."""
     waiting = died(kit, seconds_ago=10_000, details={BEATS: BY_TASKS})
     slow = died(kit, seconds_ago=30, details={BEATS: BY_TASKS})
     silent = died(kit, seconds_ago=100, details={BEATS: BY_TASKS})
     for run in (slow, silent):
         kit.file([(1, "eu", DAY)], run_id=run.run_id)
-    roll_back_dead_runs(kit.store, kit.state)
+    clean_up(kit)
     assert {i: records(kit)[i].state for i in (waiting.run_id, slow.run_id, silent.run_id)} == {
         waiting.run_id: RUNNING,
         slow.run_id: RUNNING,
