@@ -15,6 +15,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition,
 
 import lakewright as lw
 from lakewright.commit.result import Commit
+from lakewright.commit.updates import now_ms
 from lakewright.errors import DuplicateKey
 from lakewright.lake import Lake
 from tests.keys.kit import keyed
@@ -52,7 +53,7 @@ class KeyedTable(RuleBasedStateMachine):
 
     @rule(records=batch, how=by_tasks)
     def upserted_again(self, records: list[tuple[dict[str, Any], bool]], how: dict[str, int]) -> None:
-        """Upserts are most of what is done to a keyed table: three of the seven to ten rules that can be drawn."""
+        """Upserts are most of what is done to a keyed table: three of the eight to eleven rules that can be drawn."""
         self.upserted(records, how)
 
     @rule(records=batch, how=by_tasks)
@@ -81,6 +82,13 @@ class KeyedTable(RuleBasedStateMachine):
         self.table.compact()
         if self.setup.bucket == "postpone":
             self.model.take_in()
+        self.checked(None)
+
+    @rule()
+    def expired(self) -> None:
+        """All but the newest snapshot of main, and what waits."""
+        self.table.expire_snapshots(older_than=now_ms() + 1000, retain_last=1)
+        self.past = []
         self.checked(None)
 
     @precondition(lambda self: len(getattr(self, "past", [])) > 1)
