@@ -5,6 +5,8 @@ ENV := .venv/.installed
 CLASSES := .venv/spark-classes.jsa
 PEER := .venv-peer/.installed
 KEYED := .venv-keyed/.installed
+# What is compiled once is kept, also where the environment says otherwise: the tests start Python some hundred times, and each start would compile 3 s of libraries.
+export PYTHONDONTWRITEBYTECODE :=
 KEYED_CASES := first-load upsert-100k upsert-recent upsert-1m read incremental small-upserts
 
 .PHONY: help demo test unit interop smoke lint types bench bench-keys soak docs features clean
