@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import itertools
+from collections.abc import Callable
+from types import ModuleType
 from typing import TYPE_CHECKING, Any
+
+import pytest
 
 from lakewright.lake import Lake
 from lakewright.table import Table
@@ -27,3 +31,15 @@ def records(lake: Lake, *rows: tuple[Any, ...], schema: str = SCHEMA) -> DataFra
 
 def rows(table: Table, **how: Any) -> list[tuple[Any, ...]]:
     return sorted((tuple(row) for row in table.read(**how).collect()), key=repr)
+
+
+def before_the_next(monkeypatch: pytest.MonkeyPatch, module: ModuleType, name: str, meanwhile: Callable[[], object]) -> None:
+    """Do something else before the next call of a function, and of that one alone."""
+    function = getattr(module, name)
+
+    def late(*given: Any, **how: Any) -> Any:
+        monkeypatch.setattr(module, name, function)
+        meanwhile()
+        return function(*given, **how)
+
+    monkeypatch.setattr(module, name, late)

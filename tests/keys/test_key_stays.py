@@ -9,7 +9,7 @@ import pytest
 from lakewright import transaction
 from lakewright.errors import UnsupportedOperation
 from lakewright.lake import Lake
-from tests.keys.kit import keyed, records, rows
+from tests.keys.kit import before_the_next, keyed, records, rows
 
 PAIRS = "a int, b int, v int"
 
@@ -53,15 +53,13 @@ def test_a_merge_finds_rows_though_their_type_grew_meanwhile(lake: Lake, monkeyp
 
 
 def _grow_before_the_next_commit(lake: Lake, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    other, publish = lake.table(name), transaction.publish
+    other = lake.table(name)
 
-    def late(*given: Any, **how: Any) -> Any:
-        monkeypatch.setattr(transaction, "publish", publish)
+    def grow() -> None:
         other.evolve_schema(promote={"a": "bigint"})
         other.update({"v": "v + 1"})
-        return publish(*given, **how)
 
-    monkeypatch.setattr(transaction, "publish", late)
+    before_the_next(monkeypatch, transaction, "publish", grow)
 
 
 @pytest.mark.feature("H12")

@@ -6,13 +6,14 @@ from typing import Any
 
 import pytest
 
+from lakewright import transaction
 from lakewright.commit.updates import now_ms
 from lakewright.errors import UnsupportedOperation
 from lakewright.keys import run
 from lakewright.keys.run import take_in
 from lakewright.lake import Lake
 from lakewright.table import Table
-from tests.keys.kit import SCHEMA, keyed, records, rows
+from tests.keys.kit import SCHEMA, before_the_next, keyed, records, rows
 
 A, B, C = (1, "eu", 1.0, 10), (2, "us", 2.0, 10), (3, "eu", 3.0, 10)
 WITH_OP = SCHEMA + ", op string"
@@ -27,17 +28,7 @@ def delete(lake: Lake, table: Table, *given: tuple[Any, ...]) -> None:
     table.upsert(records(lake, *given, schema=WITH_OP), delete_when="op = 'D'")
 
 
-def with_another(monkeypatch: pytest.MonkeyPatch, meanwhile: Any) -> None:
-    """Do something else once the next records to be taken in have been read."""
-    prepare = run.prepare
-
-    def late(*given: Any) -> Any:
-        monkeypatch.setattr(run, "prepare", prepare)
-        made = prepare(*given)
-        meanwhile()
-        return made
-
-    monkeypatch.setattr(run, "prepare", late)
+READ, PUBLISHED = (run, "prepare"), (transaction, "publish")  # when postponed records are taken in
 
 
 @pytest.mark.feature("P5")
@@ -62,7 +53,7 @@ def test_what_lands_while_records_are_taken_in_waits_for_the_next(lake: Lake, mo
     table = postponed(lake)
     other = lake.table(table.name)
     table.upsert(records(lake, A))
-    with_another(monkeypatch, lambda: other.upsert(records(lake, B)))
+    before_the_next(monkeypatch, *READ, lambda: other.upsert(records(lake, B)))
     take_in(table)
     assert rows(table) == [A]
     take_in(table)
@@ -97,16 +88,18 @@ def test_a_batch_may_go_straight_to_its_buckets(lake: Lake) -> None:
     assert rows(table) == [A, B] and "postponed" not in table.iceberg.metadata.refs
 
 
-def test_records_of_a_take_in_that_another_overtook_are_not_applied_again(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("when", [READ, PUBLISHED], ids=["read", "published"])
+@pytest.mark.parametrize("first", [A, (1, None, None, 10, "D")], ids=["record", "deletion of no row"])
+def test_records_of_a_take_in_that_another_overtook_are_not_applied_again(lake: Lake, monkeypatch: pytest.MonkeyPatch, when: Any, first: tuple[Any, ...]) -> None:
     table = postponed(lake)
     other = lake.table(table.name)
-    table.upsert(records(lake, A))
+    delete(lake, table, (*first, "U")[:5])
 
     def overtake() -> None:
         delete(lake, other, (1, "eu", 1.0, 11, "D"), (*B, "U"))
         take_in(other)
 
-    with_another(monkeypatch, overtake)
+    before_the_next(monkeypatch, *when, overtake)
     assert take_in(table) is None
     take_in(table)
     assert rows(table) == [B]
@@ -121,11 +114,11 @@ def test_a_take_in_that_another_overtook_goes_on_with_the_rest(lake: Lake, monke
         other.upsert(records(lake, (1, n, n), schema="id bigint, n bigint, at int"))
 
     def overtake() -> None:
-        with_another(monkeypatch, lambda: add(100))
+        before_the_next(monkeypatch, *READ, lambda: add(100))
         take_in(other)
 
     add(1)
-    with_another(monkeypatch, overtake)
+    before_the_next(monkeypatch, *READ, overtake)
     take_in(table)
     take_in(table)
     assert rows(table) == [(1, 101, 100)] and take_in(table) is None
@@ -145,7 +138,7 @@ def test_expiry_forgets_nothing_of_what_was_taken_in(lake: Lake, monkeypatch: py
     table = postponed(lake)
     other = lake.table(table.name)
     table.upsert(records(lake, A))
-    with_another(monkeypatch, lambda: other.upsert(records(lake, B)))
+    before_the_next(monkeypatch, *READ, lambda: other.upsert(records(lake, B)))
     take_in(table)
     table.delete_keys(records(lake, (1,), schema="id bigint"))
     table.expire_snapshots(older_than=now_ms() + 1000, retain_last=1)
