@@ -14,6 +14,9 @@ from pyiceberg.partitioning import PartitionField, PartitionSpec
 from pyiceberg.schema import Schema
 from pyiceberg.transforms import BucketTransform
 
+from lakewright.commit.change import MetadataChange
+from lakewright.commit.metadata_changes import evolve_partitions
+from lakewright.commit.updates import Update
 from lakewright.errors import InvalidOption
 from lakewright.format.metadata import Metadata
 from lakewright.keys.definition import Definition, read_definition
@@ -91,10 +94,14 @@ def rescaled(metadata: Metadata, properties: Mapping[str, str], table: str) -> t
     return [bucket_text(number, properties, metadata.schema, table)], [there.name] if there is not None else []
 
 
-def first_buckets(metadata: Metadata, rows: int, options: Options, table: str) -> list[str]:
-    """The bucket to partition a table of the mode postpone by, as many as its first records call for; nothing once it has one."""
-    definition = read_definition(metadata.properties, metadata.schema, table)
-    if options[BUCKET_MODE] != POSTPONE or bucket_field(metadata.spec, metadata.schema, definition) is not None:
-        return []
+def first_buckets(rows: int, options: Options, table: str) -> MetadataChange:
+    """Partition a table of the mode postpone by as many buckets as its first records call for; nothing once it has some."""
     number = options[BUCKET] or max(1, ceil(rows / options[BUCKET_TARGET_ROWS]))
-    return [bucket_text(number, metadata.properties, metadata.schema, table)]
+
+    def updates(metadata: Metadata) -> list[Update]:
+        definition = read_definition(metadata.properties, metadata.schema, table)
+        if options[BUCKET_MODE] != POSTPONE or bucket_field(metadata.spec, metadata.schema, definition) is not None:
+            return []
+        return evolve_partitions(table, [bucket_text(number, metadata.properties, metadata.schema, table)], []).updates(metadata)
+
+    return MetadataChange("first buckets", updates, evolve_partitions(table, [], []).requirements)

@@ -95,8 +95,6 @@ def _taken_in(table: Table, waiting: list[Snapshot]) -> Commit:
     spark = table._lake.spark
     records = pending_records(spark, table._state, waiting)
     options = resolve({}, session_options(spark), table.properties)
-    add = first_buckets(table._state.metadata, sum(int(s.summary.get("added-records", "0")) for s in waiting), options, table.name)
-    if add:
-        table.evolve_partitions(add=add)
+    table._changed(first_buckets(sum(int(s.summary.get("added-records", "0")) for s in waiting), options, table.name))
     token = f"postponed-{waiting[-1].snapshot_id}"
     return change_keys(table, KeyRequest(Operation.UPSERT, records, delete_when=TO_DELETE, takes_in=tuple(waiting), token=token, snapshot_properties=tokens_of(waiting)))

@@ -33,13 +33,16 @@ def rows(table: Table, **how: Any) -> list[tuple[Any, ...]]:
     return sorted((tuple(row) for row in table.read(**how).collect()), key=repr)
 
 
-def before_the_next(monkeypatch: pytest.MonkeyPatch, module: ModuleType, name: str, meanwhile: Callable[[], object]) -> None:
-    """Do something else before the next call of a function, and of that one alone."""
+def before_the_next(monkeypatch: pytest.MonkeyPatch, module: ModuleType, name: str, meanwhile: Callable[[], object], *, calls: int = 1) -> None:
+    """Do something else before the next call of a function, or before a later one, and before that one alone."""
     function = getattr(module, name)
 
     def late(*given: Any, **how: Any) -> Any:
         monkeypatch.setattr(module, name, function)
-        meanwhile()
+        if calls == 1:
+            meanwhile()
+        else:
+            before_the_next(monkeypatch, module, name, meanwhile, calls=calls - 1)
         return function(*given, **how)
 
     monkeypatch.setattr(module, name, late)
