@@ -13,6 +13,7 @@ from lakewright.commit.result import COMPACT, POSTPONED_BRANCH, Commit, is_compa
 from lakewright.commit.store import TableState
 from lakewright.errors import CommitConflict
 from lakewright.format.metadata import Metadata
+from lakewright.keys.postpone import pending
 from lakewright.options import COMPACT_AFTER, REPLANS, Options, resolve
 from lakewright.plan.keys import is_keyed
 from lakewright.plan.request import CompactRequest
@@ -76,10 +77,11 @@ def commits_since_compaction(metadata: Metadata, branch: str) -> int:
 def compact_if_due(lake: Lake, state: TableState, branch: str, options: Options) -> TableState:
     """What a write does after its commit where the table asks for it; it is committed already, so no failure here is one of the write."""
     every = options[COMPACT_AFTER]
-    if every is None or commits_since_compaction(state.metadata, branch) < every:
+    is_waiting = branch == POSTPONED_BRANCH and is_keyed(state.metadata.properties)
+    if every is None or (len(pending(state.metadata)) if is_waiting else commits_since_compaction(state.metadata, branch)) < every:
         return state
     try:
-        return _taken_in(lake, state) if branch == POSTPONED_BRANCH and is_keyed(state.metadata.properties) else compact(lake, state, CompactRequest(branch=branch))[0]
+        return _taken_in(lake, state) if is_waiting else compact(lake, state, CompactRequest(branch=branch))[0]
     except Exception as error:
         log.warning("compaction of %s after a write failed, the write is committed: %s", state.name, error)
         return state
